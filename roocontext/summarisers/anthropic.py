@@ -3,21 +3,17 @@
 Answers are streamed, so that even a call that fails in the middle has its usage.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from roocontext.errors import InvalidOption
-from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.by_model import (
-    Dialogue,
+    AsyncByModel,
+    ByModel,
     ModelAnswer,
+    ModelProvider,
     ModelQuestion,
-    ModelSettings,
-    receiving,
 )
-
-if TYPE_CHECKING:
-    import anthropic
 
 NAME: Final = "anthropic"
 
@@ -25,52 +21,51 @@ CHEAPER: Final = "claude-haiku-4-5"
 """The model used when none is named: summaries need no larger one."""
 
 
+def _streamed(client: Any, question: ModelQuestion) -> Any:
+    """The stream of an answer.
+
+    Not a plain call: the SDK refuses one whose answer may take over ten minutes.
+    """
+    texts = [{"type": "text", "text": text} for text in question.texts]
+    return client.messages.stream(
+        model=question.model,
+        max_tokens=question.max_tokens,
+        system=question.system,
+        messages=[{"role": "user", "content": texts}],
+    )
+
+
+def _model_for(_client: Any, named: str | None) -> str:
+    # Bedrock and Vertex have names of their own: only what is before a slash is left out.
+    name = (named or "").rpartition("/")[2]
+    return name if "claude" in name else CHEAPER
+
+
+ANTHROPIC: Final = ModelProvider(NAME, _streamed, _model_for)
+
+
 @dataclass(frozen=True, slots=True)
-class Anthropic(ModelSettings):
+class Anthropic(ByModel):
     """Summarises with a client of the SDK."""
 
-    client: "anthropic.Anthropic" = field(repr=False)
+    provider: ModelProvider = ANTHROPIC
 
-    @property
-    def name(self) -> str:
-        """The name that is recorded with each summary."""
-        return NAME
-
-    def summarise(self, request: SummaryRequest) -> Summary:
-        """Ask for a summary, in pieces if the conversation is too long."""
-        dialogue = Dialogue(self, NAME, _model_for(request.model), request)
-        while dialogue.question is not None:
-            # Streamed, because the SDK refuses a call that is not if its answer may take over ten
-            # minutes.
-            call = _call(dialogue.question)
-            with receiving() as answer, self.client.messages.stream(**call) as stream:
-                for event in stream:
-                    _take(answer, event)
-            dialogue.take(answer)
-        return dialogue.summary()
+    def _ask(self, question: ModelQuestion, answer: ModelAnswer) -> None:
+        with self.provider.call(self.client, question) as stream:
+            for event in stream:
+                _take(answer, event)
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncAnthropic(ModelSettings):
+class AsyncAnthropic(AsyncByModel):
     """The same with an asynchronous client; cancelling the task cancels the call."""
 
-    client: "anthropic.AsyncAnthropic" = field(repr=False)
+    provider: ModelProvider = ANTHROPIC
 
-    @property
-    def name(self) -> str:
-        """The name that is recorded with each summary."""
-        return NAME
-
-    async def summarise(self, request: SummaryRequest) -> Summary:
-        """Ask for a summary, in pieces if the conversation is too long."""
-        dialogue = Dialogue(self, NAME, _model_for(request.model), request)
-        while dialogue.question is not None:
-            with receiving() as answer:
-                async with self.client.messages.stream(**_call(dialogue.question)) as stream:
-                    async for event in stream:
-                        _take(answer, event)
-            dialogue.take(answer)
-        return dialogue.summary()
+    async def _ask(self, question: ModelQuestion, answer: ModelAnswer) -> None:
+        async with self.provider.call(self.client, question) as stream:
+            async for event in stream:
+                _take(answer, event)
 
 
 def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
@@ -85,23 +80,6 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
     if any(kind.__name__.startswith("Async") for kind in type(client).__mro__):
         return AsyncAnthropic(client, model=model)
     return Anthropic(client, model=model)
-
-
-def _model_for(named: str | None) -> str:
-    # Bedrock and Vertex have names of their own: only what is before a slash is left out.
-    name = (named or "").rpartition("/")[2]
-    return name if "claude" in name else CHEAPER
-
-
-def _call(question: ModelQuestion) -> dict[str, Any]:
-    """The arguments for the SDK's call."""
-    texts = [{"type": "text", "text": text} for text in question.texts]
-    return {
-        "model": question.model,
-        "max_tokens": question.max_tokens,
-        "system": question.system,
-        "messages": [{"role": "user", "content": texts}],
-    }
 
 
 def _take(answer: ModelAnswer, event: Any) -> None:

@@ -117,12 +117,15 @@ class ByModel(ModelSettings):
     def summarise(self, request: SummaryRequest) -> Summary:
         """Ask for a summary, in pieces if the conversation is too long."""
         named = self.provider.model_for(self.client, request.model)
-        dialogue = Dialogue(self, self.name, named, request)
+        dialogue = _Dialogue(self, self.name, named, request)
         while dialogue.question is not None:
-            with receiving() as answer:
-                answer.take_reply(self.provider.call(self.client, dialogue.question))
+            with _receiving() as answer:
+                self._ask(dialogue.question, answer)
             dialogue.take(answer)
         return dialogue.summary()
+
+    def _ask(self, question: ModelQuestion, answer: "ModelAnswer") -> None:
+        answer.take_reply(self.provider.call(self.client, question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +143,15 @@ class AsyncByModel(ModelSettings):
     async def summarise(self, request: SummaryRequest) -> Summary:
         """Ask for a summary, in pieces if the conversation is too long."""
         named = self.provider.model_for(self.client, request.model)
-        dialogue = Dialogue(self, self.name, named, request)
+        dialogue = _Dialogue(self, self.name, named, request)
         while dialogue.question is not None:
-            with receiving() as answer:
-                answer.take_reply(await self.provider.call(self.client, dialogue.question))
+            with _receiving() as answer:
+                await self._ask(dialogue.question, answer)
             dialogue.take(answer)
         return dialogue.summary()
+
+    async def _ask(self, question: ModelQuestion, answer: "ModelAnswer") -> None:
+        answer.take_reply(await self.provider.call(self.client, question))
 
 
 @dataclass(slots=True)
@@ -202,7 +208,7 @@ def _refusal(fields: dict[str, Any]) -> str | None:
 
 
 @contextmanager
-def receiving() -> Iterator[ModelAnswer]:
+def _receiving() -> Iterator[ModelAnswer]:
     """Receive one answer; an error of the SDK or of its transport is kept with it."""
     answer = ModelAnswer()
     try:
@@ -211,7 +217,7 @@ def receiving() -> Iterator[ModelAnswer]:
         answer.fault = fault
 
 
-class Dialogue:
+class _Dialogue:
     """A summary in progress: the next question, and the usage so far."""
 
     def __init__(
