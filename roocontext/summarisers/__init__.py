@@ -5,8 +5,6 @@ needs one does so when it is first asked for a summary.
 """
 
 from roocontext.log.summary import OutgoingMessage, Summary, SummaryRequest
-from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic
-from roocontext.summarisers.builtin import summariser_for, summarisers
 from roocontext.summarisers.by_model import AsyncByModel, ByModel, ModelPrices, ModelQuestion
 from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.prompts import Prompt, prompt_of, prompts, read_prompt, styles
@@ -21,7 +19,13 @@ from roocontext.summarisers.protocol import (
     summarised,
     with_fallback,
 )
-from roocontext.summarisers.providers import summariser_over
+from roocontext.summarisers.providers import (
+    Anthropic,
+    AsyncAnthropic,
+    summariser_for,
+    summariser_over,
+    summarisers,
+)
 from roocontext.summarisers.transcript import transcript
 
 __all__ = [

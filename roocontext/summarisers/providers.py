@@ -1,23 +1,34 @@
-"""Summaries by the models of OpenAI, of servers with its API, of Google, or by any function.
+"""Summaries by the models of Anthropic, OpenAI, servers with its API, and Google, or any function.
 
 The provider follows from the methods of the client, so that clients of gateways, of clouds and of
-instrumentation work like the SDKs' own.
+instrumentation work like the SDKs' own. Answers of Anthropic's models are streamed, so that even a
+call that fails in the middle has its usage.
+
+Also the registry of summarisers. The built-in ones register with the same call as a plugin. A
+summariser that is chosen by its name alone asks a new client of the provider's SDK. The SDKs are
+extras: each is imported only when one of its clients is created. The key and the address are those
+of the environment, as the SDK reads them.
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidOption
-from roocontext.summarisers import anthropic
+from roocontext.registry import Registry
 from roocontext.summarisers.by_model import (
     AsyncByModel,
     ByModel,
+    ModelAnswer,
     ModelProvider,
     ModelQuestion,
 )
+from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.protocol import AnySummariser
 
+CHEAPER_ANTHROPIC: Final = "claude-haiku-4-5"
 CHEAPER_OPENAI: Final = "gpt-5-mini"
 CHEAPER_GEMINI: Final = "gemini-2.5-flash"
 """The models used when none is named: summaries need no larger one."""
@@ -75,6 +86,70 @@ def _gemini_model(_client: Any, named: str | None) -> str | None:
     return name if name.startswith(("gemini", "gemma")) else CHEAPER_GEMINI
 
 
+def _streamed(client: Any, question: ModelQuestion) -> Any:
+    """The stream of an answer.
+
+    Not a plain call: the SDK refuses one whose answer may take over ten minutes.
+    """
+    texts = [{"type": "text", "text": text} for text in question.texts]
+    return client.messages.stream(
+        model=question.model,
+        max_tokens=question.max_tokens,
+        system=question.system,
+        messages=[{"role": "user", "content": texts}],
+    )
+
+
+def _anthropic_model(_client: Any, named: str | None) -> str:
+    # Bedrock and Vertex have names of their own: only what is before a slash is left out.
+    name = (named or "").rpartition("/")[2]
+    return name if "claude" in name else CHEAPER_ANTHROPIC
+
+
+ANTHROPIC: Final = ModelProvider("anthropic", _streamed, _anthropic_model)
+
+
+@dataclass(frozen=True, slots=True)
+class Anthropic(ByModel):
+    """Summarises with a client of the SDK."""
+
+    provider: ModelProvider = ANTHROPIC
+
+    def _ask(self, question: ModelQuestion, answer: ModelAnswer) -> None:
+        with self.provider.call(self.client, question) as stream:
+            for event in stream:
+                _take(answer, event)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncAnthropic(AsyncByModel):
+    """The same with an asynchronous client; cancelling the task cancels the call."""
+
+    provider: ModelProvider = ANTHROPIC
+
+    async def _ask(self, question: ModelQuestion, answer: ModelAnswer) -> None:
+        async with self.provider.call(self.client, question) as stream:
+            async for event in stream:
+                _take(answer, event)
+
+
+def _take(answer: ModelAnswer, event: Any) -> None:
+    """Record one event of the stream."""
+    match event.type:
+        case "message_start":
+            usage = event.message.usage
+            cached = (usage.cache_creation_input_tokens, usage.cache_read_input_tokens)
+            # `input_tokens` leaves out what was written to the cache or read from it.
+            answer.input_tokens = usage.input_tokens + sum(count or 0 for count in cached)
+            answer.output_tokens = usage.output_tokens
+            answer.model = event.message.model
+        case "text":
+            answer.texts.append(event.text)
+        case "message_delta":
+            answer.stop_reason = event.delta.stop_reason
+            answer.output_tokens = event.usage.output_tokens
+
+
 CHAT: Final = ModelProvider("openai", _chat, _openai_model)
 RESPONSES: Final = ModelProvider("openai-responses", _responses, _openai_model)
 GEMINI: Final = ModelProvider("gemini", _gemini, _gemini_model)
@@ -90,8 +165,6 @@ def summariser_over(
     own, and by Chat Completions if it is for another server.
     """
     if provider is None:
-        if _has(client, "messages", "stream"):
-            return anthropic.over(client, model)
         provider = _provider_of(client)
     elif not _has(client, *_METHODS[provider.name]):
         method = ".".join(_METHODS[provider.name])
@@ -101,11 +174,14 @@ def summariser_over(
             advice="Pass client=, a client of the provider's SDK.",
             name="client",
         )
+    if provider is ANTHROPIC:
+        return (AsyncAnthropic if _is_async(client) else Anthropic)(client, model=model)
     made = AsyncByModel if _is_async(client) else ByModel
     return made(client, provider, model=model, max_tokens=LONGEST)
 
 
 _METHODS: Final = {
+    "anthropic": ("messages", "stream"),
     "openai": ("chat", "completions", "create"),
     "openai-responses": ("responses", "create"),
     "gemini": ("models", "generate_content"),
@@ -114,6 +190,8 @@ _METHODS: Final = {
 
 
 def _provider_of(client: Any) -> ModelProvider:
+    if _has(client, *_METHODS["anthropic"]):
+        return ANTHROPIC
     if _has(client, *_METHODS["openai-responses"]) and _is_openai(client):
         return RESPONSES
     if _has(client, *_METHODS["openai"]):
@@ -150,3 +228,90 @@ def _is_openai(client: Any) -> bool:
 
 def _is_azure(client: Any) -> bool:
     return any("Azure" in kind.__name__ for kind in type(client).__mro__)
+
+
+SummariserFactory: TypeAlias = Callable[[str | None, Any], AnySummariser]
+"""Takes the name of the model that writes the summary, and the caller's client, or None."""
+
+summarisers: Registry[SummariserFactory] = Registry("roocontext.summarisers")
+
+
+def summariser_for(name: str, *, model: str | None = None, client: Any = None) -> AnySummariser:
+    """Create the summariser with this name; UnknownPlugin if there is none."""
+    return summarisers[name](model, client)
+
+
+class _Sdk(NamedTuple):
+    """An SDK: its package and extra, the variable with the key, and how to create a client.
+
+    `create` returns None if there is no key.
+    """
+
+    package: str
+    extra: str
+    key: str
+    create: Callable[[], Any]
+
+
+def _anthropic_client() -> Any:
+    import anthropic  # noqa: PLC0415 - an extra, loaded on first use
+
+    client = anthropic.Anthropic()
+    return client if client.api_key or client.auth_token or client.credentials else None
+
+
+def _openai_client() -> Any:
+    import openai  # noqa: PLC0415 - an extra, loaded on first use
+
+    try:
+        return openai.OpenAI()
+    except openai.OpenAIError:
+        return None
+
+
+def _gemini_client() -> Any:
+    from google import genai  # noqa: PLC0415 - an extra, loaded on first use
+
+    try:
+        return genai.Client()
+    except ValueError:
+        return None
+
+
+_ANTHROPIC: Final = _Sdk("anthropic", "anthropic", "ANTHROPIC_API_KEY", _anthropic_client)
+_OPENAI: Final = _Sdk("openai", "openai", "OPENAI_API_KEY", _openai_client)
+_GOOGLE: Final = _Sdk("google-genai", "gemini", "GEMINI_API_KEY", _gemini_client)
+
+
+def _new_client(summariser: str, sdk: _Sdk) -> Any:
+    """Create the client that a summariser asks if none is given to it."""
+    try:
+        client = sdk.create()
+    except ImportError:
+        raise InvalidOption(
+            f"The summariser {summariser} needs the package {sdk.package}, which is not installed.",
+            advice=f"Install the extra: pip install 'roocontext[{sdk.extra}]'.",
+            name="summariser",
+        ) from None
+    if client is None:
+        raise InvalidOption(
+            f"The summariser {summariser} needs a key.",
+            advice=f"Set {sdk.key}, or pass a client.",
+            name="summariser",
+        )
+    return client
+
+
+def _register(provider: ModelProvider, sdk: _Sdk) -> None:
+    def create(model: str | None, client: Any) -> AnySummariser:
+        asked = _new_client(provider.name, sdk) if client is None else client
+        return summariser_over(asked, model, provider=provider)
+
+    summarisers.register(provider.name, create)
+
+
+_register(ANTHROPIC, _ANTHROPIC)
+_register(CHAT, _OPENAI)
+_register(RESPONSES, _OPENAI)
+_register(GEMINI, _GOOGLE)
+summarisers.register("extractive", lambda _model, _client: Extractive())
