@@ -39,10 +39,7 @@ class ShownOutput(NamedTuple):
 
 def shown_by(control: Control, seq: int, block: int) -> ShownOutput:
     """The text for one of the blocks that a clearing names."""
-    for kept in control.keeps:
-        if kept[:2] == (seq, block):
-            return ShownOutput(control.placeholder, kept.head, kept.tail)
-    return ShownOutput(control.placeholder)
+    return shown_in(control.placeholder, [block], control.keeps, seq)[block]
 
 
 def shown_in(

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from roocontext.errors import InvalidOption, SummarySealed
 from roocontext.log.compactions import (
+    Compaction,
     as_summary,
     can_read,
     compactions_in,
     without_compactions,
 )
 from roocontext.log.encoding import plain
-from roocontext.log.entries import Compacted, Kind, Message
+from roocontext.log.entries import Kind, Message
 from roocontext.log.forms.repairs import Repair, Rule
 
 
@@ -52,7 +53,7 @@ def readable_by(
         Repair(message.seq, Rule.UNCOMPACTED, compaction.block)
         for message in messages
         for compaction in held.get(message.seq, ())
-        if message.compacted is None or _is_redacted(message, message.compacted)
+        if _made(message) is None
     ]
     ordered = messages if newest is None else [*_unread_last(messages, newest)]
     outgoing = [
@@ -127,38 +128,31 @@ def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
 
 def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     """A message with compactions, as the model can read it."""
-    compacted = message.compacted
-    if compacted is not None and not _is_redacted(message, compacted):
+    if (made := _made(message)) is not None:
         is_own = message.format == form
-        if is_own and (not compacted.sealed or can_read(model, message.model)):
+        if is_own and (made.text is not None or can_read(model, message.model)):
             yield message
             return
-        yield _summary(message, compacted)
+        yield _summary(message, made)
     rest = without_compactions(message.format, message.content)
     if rest:
         yield replace(message, content=rest, compacted=None)
 
 
-def _is_redacted(message: Message, compacted: Compacted) -> bool:
-    """True if nothing is left of a compaction that is in effect."""
+def _made(message: Message) -> Compaction | None:
+    """The compaction of a message that is in effect; None if nothing is left of it."""
+    block = message.compacted and message.compacted.block
     compactions = compactions_in(message.format, message.content)
-    return all(
-        compaction.failed for compaction in compactions if compaction.block == compacted.block
-    )
+    return next((it for it in compactions if it.block == block and not it.failed), None)
 
 
-def _summary(message: Message, compacted: Compacted) -> Message:
+def _summary(message: Message, made: Compaction) -> Message:
     """The text of a compaction as a message of its own."""
-    texts = {
-        compaction.block: compaction.text
-        for compaction in compactions_in(message.format, message.content)
-    }
-    text = texts.get(compacted.block)
-    if text is None:
+    if made.text is None:
         raise SummarySealed(
             f"Entry {message.seq} is a compaction by {message.model or 'another model'}, which"
             " no other model can read.",
             seq=message.seq,
             model=message.model,
         )
-    return as_summary(message, text)
+    return as_summary(message, made.text)
