@@ -122,18 +122,26 @@ class Layout:
             and results(self._readings[index][1])
         )
 
+    @cached_property
+    def fixed(self) -> frozenset[int]:
+        """The rows that not even a compat policy hides.
+
+        They are the pins, and sealed compactions, which no summary can replace.
+        """
+        compacted = ((row.seq, row.message.compacted) for row in self.summaries)
+        return self.situation.pins.union(seq for seq, it in compacted if it and it.sealed)
+
     def held(self, *, summaries: bool = True) -> frozenset[int]:
         """The seqs that no plan may hide, each with its whole group.
 
-        They are the pins, the question of the newest turn, calls at the very end that wait for
-        their results, results that no reply has read, system rows, sealed compactions, which no
-        summary can replace, and, unless a new summary replaces them, the visible summaries.
+        They are the fixed rows, the question of the newest turn, calls at the very end that wait
+        for their results, results that no reply has read, system rows and, unless a new summary
+        replaces them, the visible summaries.
         """
-        cores = {*self.situation.pins, *self.waiting, *self.fresh}
+        cores = {*self.fixed, *self.waiting, *self.fresh}
         # Without its question, the model would continue work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
-        cores |= {row.seq for row in self.summaries if (it := row.message.compacted) and it.sealed}
         if summaries:
             cores |= {row.seq for row in self.summaries}
         return whole_groups(self.groups, cores)

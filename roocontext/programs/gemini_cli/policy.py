@@ -3,7 +3,8 @@
 `gemini` does what the documentation says and keeps every law: it hides only whole groups of visible
 rows, never pins or waiting calls, and only if the summary is not empty and makes the context
 smaller. `gemini-upstream` does what the recorded program does, version 0.21. It differs in two
-points: it keeps pins, and it refuses an empty summary, because no store could hold one.
+points: it keeps pins and sealed compactions, and it refuses an empty summary, because no store
+could hold one.
 
 A session is a list of contents, each a role and parts, and rows of other formats are converted. The
 program's decisions depend on the length of a content's JSON as JavaScript measures it. Statuses are
@@ -23,7 +24,7 @@ from roocontext.log.events import AfterCompact, Event
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, gemini, reader
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.layout import Layout, groups, whole_groups
+from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import hide_plan, outgoing, say
 from roocontext.policies.situation import (
     Aim,
@@ -306,14 +307,14 @@ class Gemini:
         )
 
     def _old(self, situation: Situation) -> list[Row]:
-        """The rows before the cut, in whole groups, without pins and what is unread."""
+        """The rows before the cut, in whole groups, without fixed rows and what is unread."""
         contents = [content_of(row.message) for row in situation.visible]
         kept = curated(contents)
         split = split_point([contents[index] for index in kept], self.fraction)
         before = {row.seq for row in _before(situation, kept, split)}
         layout = Layout(situation)
         parts = layout.groups
-        stays = whole_groups(parts, situation.pins | layout.waiting | layout.fresh)
+        stays = whole_groups(parts, layout.fixed | layout.waiting | layout.fresh)
         # A group that the cut would divide stays whole, after the cut.
         divided = (part.seqs for part in parts if not part.seqs <= before)
         before -= stays.union(*divided)
@@ -369,8 +370,9 @@ class GeminiUpstream:
             threshold=self.threshold,
             fraction=self.fraction,
         )
-        pinned = whole_groups(groups(situation), situation.pins)
-        old = [row for row in _before(situation, kept, tried.split) if row.seq not in pinned]
+        layout = Layout(situation)
+        fixed = whole_groups(layout.groups, layout.fixed)
+        old = [row for row in _before(situation, kept, tried.split) if row.seq not in fixed]
         if not old:
             return Nothing(
                 f"Nothing is compressed at {tried.tokens:,} tokens.", CompressionStatus.NOOP

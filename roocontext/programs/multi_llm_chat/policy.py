@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NamedTuple
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
 from roocontext.log.readings import read_message, results
-from roocontext.policies.layout import groups, whole_groups
+from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import hide_plan, marker
 from roocontext.policies.situation import Aim, Decision, Nothing, Ready, Row, Situation, Totals
 from roocontext.policies.sliding_window import PruningInfo
@@ -85,11 +85,12 @@ class SlidingWindowUpstream:
 
 
 def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
-    pinned = whole_groups(groups(situation), situation.pins)
-    leaves = {row.seq for row in situation.visible if row.seq in gone} - pinned
+    layout = Layout(situation)
+    fixed = whole_groups(layout.groups, layout.fixed)
+    leaves = {row.seq for row in situation.visible if row.seq in gone} - fixed
     if not leaves:
         return Nothing("The program would leave out nothing more.")
-    markers = {row.seq for row in situation.visible if row.message.kind is Kind.MARKER} - pinned
+    markers = {row.seq for row in situation.visible if row.message.kind is Kind.MARKER} - fixed
     plan = hide_plan(
         situation,
         Action.TRUNCATE,

@@ -201,10 +201,10 @@ class OpenCode(_Program):
         return Ready(plan, PRUNED) if plan and shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
-        """Pins, waiting calls and messages that the assistant has not worked on stay."""
+        """Fixed rows, waiting calls and messages that the assistant has not worked on stay."""
         layout = Layout(situation)
         unread = layout.waiting | layout.fresh | _unanswered(situation)
-        stays = whole_groups(layout.groups, situation.pins | unread)
+        stays = whole_groups(layout.groups, layout.fixed | unread)
         old = [row for row in situation.visible if row.seq not in stays]
         continues = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
         companions = _rows(situation, "", continues=continues)
@@ -258,9 +258,10 @@ class OpenCodeUpstream(_Program):
         return Ready(plan, PRUNED) if plan else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
-        """Only pins stay."""
-        pinned = whole_groups(groups(situation), situation.pins)
-        old = [row for row in situation.visible if row.seq not in pinned]
+        """Only pins and sealed compactions stay."""
+        layout = Layout(situation)
+        fixed = whole_groups(layout.groups, layout.fixed)
+        old = [row for row in situation.visible if row.seq not in fixed]
         if not old:
             return None
         hides = tuple(row.seq for row in old)

@@ -2,7 +2,7 @@
 
 Both condense above a threshold, and truncate if condensing is off or fails. They show the live rows
 to the program's logic as its own list of messages, do what it does to that list, defects included,
-and turn the result into a plan. The one exception: pinned rows are never hidden.
+and turn the result into a plan. The one exception: they never hide pins and sealed compactions.
 
 The program's prompt for a summary, in our own words.
 
@@ -22,7 +22,7 @@ from roocontext.log.events import AfterCompact, CompactionFailed, Event
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, read_message
 from roocontext.log.summary import Summary, total_cost
-from roocontext.policies.layout import groups, whole_groups
+from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import hide_plan
 from roocontext.policies.situation import (
     Aim,
@@ -90,9 +90,9 @@ class _Task:
 
     @cached_property
     def held(self) -> frozenset[int]:
-        """The indices of the pinned messages and of those that belong to them."""
-        pins = self.situation.pins
-        seqs = whole_groups(groups(self.situation), pins) | pins
+        """The indices of the messages that are never hidden, and of those that belong to them."""
+        layout = Layout(self.situation)
+        seqs = whole_groups(layout.groups, layout.fixed) | layout.fixed
         return frozenset(i for i, row in enumerate(self.situation.rows) if row.seq in seqs)
 
     @property

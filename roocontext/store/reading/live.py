@@ -22,9 +22,13 @@ from roocontext.store.reading.head import read_head, read_with_head
 from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
+    SHOWN,
+    bounds,
     cleared_at,
+    read_compacted,
     read_controls,
     read_messages,
+    shown_messages,
     to_controls,
 )
 from roocontext.store.reading.points_in_time import IS_FOLDED
@@ -64,13 +68,15 @@ def live_messages(log: SessionLog, controls: Sequence[Control], last: int) -> li
         key=lambda span: span.position,
     )
     parents = {seq for s in alive for seq in (s.condense_parent, s.truncation_parent) if seq}
-    rows = log.each(_COMPACTION, [{"seq": seq} for seq in sorted(parents)])
-    names: dict[int | None, str | None] = dict(rows)
+    ids = log.each(_COMPACTION, [{"seq": seq} for seq in sorted(parents)])
+    names: dict[int | None, str | None] = dict(ids)
     cleared = cleared_at(controls, last)
+    compacted = read_compacted(log, compacted_at(controls, last))
     live: list[LiveMessage] = []
     for span in alive:
         tags = names.get(span.condense_parent), names.get(span.truncation_parent)
-        messages = read_messages(log, [(span.lo, min(span.hi, last))], cleared)
+        rows = log.each(SHOWN, bounds([(span.lo, min(span.hi, last))]))
+        messages = shown_messages(rows, cleared, compacted)
         live += [LiveMessage(message, *tags) for message in messages]
     return live
 

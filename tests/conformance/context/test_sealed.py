@@ -7,6 +7,7 @@ import pytest
 from roocontext.context import Status
 from roocontext.errors import BudgetExceeded, SummarySealed
 from roocontext.log.entries import Kind
+from roocontext.policies.builtin import policies
 from support.async_manager import Scripted, manager
 from support.dialogue import WORDS, fill, shown, text
 from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
@@ -151,7 +152,7 @@ class TestPolicies:
     """Rows that stand for hidden messages are hidden only with a substitute."""
 
     @pytest.mark.values_on_one_leg
-    @pytest.mark.parametrize("policy", ["default", "hybrid", "sliding_window"])
+    @pytest.mark.parametrize("policy", policies.known())
     def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
         fill(chat, 7)
         done = compacted(chat, 1)
