@@ -37,10 +37,15 @@ def say(situation: Situation, role: str, text: str) -> NewMessage:
 
 
 def summary_row(situation: Situation, text: str, hides: Collection[int] = ()) -> NewMessage:
-    """The row of a summary. If the model has the tools to read what it hides, it ends with that."""
+    """The row of a summary."""
     words = f"{HEADING}\n\n{without_hidden_line(text).strip()}"
+    return say(situation, "user", naming_hidden(situation, words, hides))
+
+
+def naming_hidden(situation: Situation, text: str, hides: Collection[int]) -> str:
+    """The text of a summary. If the model has the tools to read what it hides, the end says so."""
     hidden = _hidden_messages(situation, hides) if situation.recall else None
-    return say(situation, "user", f"{words}\n\n{hidden_line(hidden)}" if hidden else words)
+    return f"{without_hidden_line(text)}\n\n{hidden_line(hidden)}" if hidden else text
 
 
 def _hidden_messages(situation: Situation, hides: Collection[int]) -> Range | None:

@@ -12,7 +12,13 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.default import Default
 from roocontext.policies.layout import total_size
-from roocontext.policies.make_plan import measured, outgoing, summarised_before
+from roocontext.policies.make_plan import (
+    measured,
+    naming_hidden,
+    outgoing,
+    say,
+    summarised_before,
+)
 from roocontext.policies.situation import Aim, Decision, Nothing, Row, Situation, Totals
 
 CUTTING: Final = Default()
@@ -33,7 +39,9 @@ def summary_request(
     """
     news = [row for row in old if row.message.kind is Kind.MESSAGE]
     size = total_size(old)
-    extra = measured(situation, companions).tokens
+    line = naming_hidden(situation, "", [row.seq for row in old])
+    beside = [*companions, say(situation, "user", line)] if line else companions
+    extra = measured(situation, beside).tokens
     longest = size.tokens - extra - 1
     room = situation.window - (situation.size.tokens - size.tokens) - extra
     if 0 < room < longest:

@@ -11,6 +11,9 @@ LINE = (
 )
 
 
+POLICIES = ["default", "gemini", "hybrid", "opencode"]
+
+
 class Scribe:
     """Writes what it is told, and keeps what it was asked."""
 
@@ -48,16 +51,16 @@ def manager(scribe, policy="default", *, recall=True):
     )
 
 
-@pytest.mark.parametrize("policy", ["default", "hybrid"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_summary_ends_with_what_it_hides(chat, policy):
     talk(chat, 20)
     manager(Scribe(), policy).condense(chat)
     hidden = [one.seq for one in chat.audit() if one.condense_parent]
-    assert summary_of(chat).endswith(f"\n\nS\n\n{LINE.format(hidden[-1])}")
+    assert summary_of(chat).endswith(f"S\n\n{LINE.format(hidden[-1])}")
     assert hidden[0] == 1
 
 
-@pytest.mark.parametrize("policy", ["default", "hybrid"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_line_is_not_carried_into_the_next_summary(chat, policy):
     scribe = Scribe()
     context = manager(scribe, policy)
@@ -68,7 +71,7 @@ def test_line_is_not_carried_into_the_next_summary(chat, policy):
     context.condense(chat)
     assert scribe.asked[-1].previous == "S"
     last = max(one.seq for one in chat.audit() if one.condense_parent and one.kind == "message")
-    assert summary_of(chat).endswith(f"\n\nT\n\n{LINE.format(last)}")
+    assert summary_of(chat).endswith(f"T\n\n{LINE.format(last)}")
     assert last > 20
 
 

@@ -25,7 +25,7 @@ from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, gemini, reader
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.layout import Layout, whole_groups
-from roocontext.policies.make_plan import hide_plan, outgoing, say
+from roocontext.policies.make_plan import hide_plan, naming_hidden, outgoing, say
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -325,7 +325,8 @@ class Gemini:
     ) -> Ready | Refused:
         if not summary.text.strip():
             return _refused(situation, CompressionStatus.EMPTY_SUMMARY, "The summary is empty.")
-        plan = _plan(situation, hides, summary.text, policy=self.name)
+        text = naming_hidden(situation, summary.text, hides)
+        plan = _plan(situation, hides, text, policy=self.name)
         assert plan.counts is not None
         before, after = plan.counts.before.tokens, plan.counts.after.tokens
         if after >= before:

@@ -26,6 +26,7 @@ from roocontext.policies.make_plan import (
     clear_plan,
     condensed,
     hide_plan,
+    naming_hidden,
     outgoing,
     say,
     shrinks,
@@ -214,7 +215,8 @@ class OpenCode(_Program):
         hides = tuple(row.seq for row in old)
 
         def compose(summary: Summary) -> Ready | Refused:
-            plan = self._condensing(situation, hides, summary.text, continues=continues)
+            text = naming_hidden(situation, summary.text, hides)
+            plan = self._condensing(situation, hides, text, continues=continues)
             return condensed(plan, summary, COMPACTED)
 
         instead = self._instead(situation) if situation.aim is Aim.MANAGE else None
