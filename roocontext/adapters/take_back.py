@@ -72,16 +72,19 @@ def _is_live(entry: AuditEntry) -> bool:
     return entry.rewound_by is None and entry.uncovered_by is None
 
 
-def _again(session: Session, after: Iterable[AuditEntry], newest: int, last: int) -> Iterator[Plan]:
+def _again(session: Session, after: Iterable[AuditEntry], newest: int, last: int) -> Iterator[Item]:
     """The plans, with the seqs that their entries will have after the entry `last`."""
     moved: dict[int, int] = {}
     planned = (entry for entry in after if entry.kind in _PLANNED)
     for _, run in groupby(planned, key=lambda entry: entry.entry.compaction_id or entry.seq):
         rows = list(run)
-        plan = _plan(session, rows, newest, moved, head_seq=last)
-        if not (plan.hides or plan.clears):
-            continue
-        yield plan
+        if any(row.kind in _ACTIONS for row in rows):
+            plan = _plan(session, rows, newest, moved, head_seq=last)
+            if not (plan.hides or plan.clears):
+                continue
+            yield plan
+        else:  # a rewind to between the rows of a plan left companions that no plan can hold
+            yield from map(_row, rows)
         for row in rows:
             last += 1
             moved[row.seq] = last

@@ -7,7 +7,8 @@ from agents.memory import SQLiteSession
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext import Plan, Store
+from roocontext import Counts, NewMessage, Plan, Store
+from roocontext.log.counting import Size
 from support.openai_agents_driver import (
     ANSWER,
     CALLS,
@@ -106,6 +107,24 @@ def test_pop_of_a_plan_that_cannot_be_repeated_shows_its_rows(driver):
     chat.pin(1)
     assert driver.pop(session) == ANSWER
     assert driver.items(session) == [*LONG, *TURN[:-1]]
+
+
+def test_pop_keeps_what_a_rewind_left_of_a_plan(driver):
+    session = driver.session()
+    driver.add(session, [*LONG, USER])
+    chat = driver.sync.session(session.session_id)
+    rows = tuple(NewMessage("user", text) for text in ("What did we do?", "This."))
+    counts = Counts("c", Size(60), Size(20))
+    head = chat.head_seq()
+    hides = ((1, head - 1),)
+    chat.commit(
+        Plan(head_seq=head, action="condense", hides=hides, rows=rows, lead=1, counts=counts)
+    )
+    chat.rewind(head + 1)
+    before = driver.items(session)
+    assert [item["content"][0]["text"] for item in before[len(LONG) : -1]] == ["What did we do?"]
+    assert driver.pop(session) == USER
+    assert driver.items(session) == before[:-1]
 
 
 TEXT, CALL = {"type": "text", "text": "Hm."}, {"type": "tool_use", "name": "ls", "input": {}}
