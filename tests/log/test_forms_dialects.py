@@ -252,6 +252,20 @@ def test_mistral_gets_a_line_of_the_assistant_between_a_result_and_the_user():
     assert repairs == [(4, Rule.APART), (5, Rule.FIELD)]
 
 
+def test_instruction_after_the_users_words_is_the_users_for_mistral():
+    rules = [
+        message(seq, "developer", {"role": "developer", "content": "Be kind."}, "openai")
+        for seq in (1, 3)
+    ]
+    said = message(2, "user", {"role": "user", "content": "go"}, "openai")
+    messages, repairs = sent(rules[0], said, rules[1], dialect="mistral", complete=True)
+    assert violations(messages, "mistral", complete=True) == []
+    assert [it["role"] for it in messages] == ["system", "user", "user"]
+    assert repairs[-1] == (3, Rule.FIELD)
+    longer, _ = sent(rules[0], said, rules[1], reply(4), dialect="mistral")
+    assert longer[:3] == messages
+
+
 def test_developer_message_is_a_system_message_where_the_role_is_unknown():
     rule = message(1, "developer", {"role": "developer", "content": "Be kind."}, "openai")
     for name in FIELDS:

@@ -130,7 +130,8 @@ class _Chat(ProviderForm):
                 elif message["role"] == "user" and before == "tool":
                     state.repairs.add(row, Rule.APART)
                     made += [{"role": "assistant", "content": OPENING}, message]
-                elif message["role"] == "system" and before not in ("system", "user"):
+                elif message["role"] == "system" and before != "system":
+                    # As the last message it is refused, and a later row may not change it.
                     state.repairs.add(row, Rule.FIELD)
                     between = [{"role": "assistant", "content": OPENING}] * (before == "tool")
                     made += [*between, {**message, "role": "user"}]

@@ -43,7 +43,9 @@ class Dialect:
     has_developer: bool = False
     """True if the role `developer` exists."""
     is_strict: bool = False
-    """True if only documented fields are accepted, and no user or system right after a result."""
+    """True if only documented fields are accepted, no user right after a result, and no system
+    prompt but at the beginning.
+    """
     tool_id: re.Pattern[str] = _USUAL_ID
 
 
