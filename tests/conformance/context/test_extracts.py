@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from roocontext.context import Status
-from roocontext.errors import InvalidOption
-from roocontext.log.entries import Kind
 from roocontext.reports.why import why
 from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
@@ -204,11 +202,3 @@ class TestRedaction:
         assert spoken.internals.keep_extract(hidden, "One.")
         assert not spoken.internals.keep_extract(hidden, "Two.")
         assert extracts(spoken) == {done.seq: "One."}
-
-
-def test_nobody_else_writes_an_extract(spoken: Any) -> None:
-    done = compacted(spoken)
-    with pytest.raises(InvalidOption, match="reserved"):
-        spoken.note("extract", {"text": "x"}, target=done.seq)
-    kinds = [one.kind for one in spoken.audit()]
-    assert Kind.NOTE not in kinds[-1:]

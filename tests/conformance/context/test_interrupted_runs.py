@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from roocontext import AsyncContextManager, ContextManager, Plan
+from roocontext import AsyncContextManager, ContextManager
 from roocontext.errors import SessionPurged
 from support.async_manager import Scripted, manager
-from support.dialogue import shown, state
+from support.dialogue import state
 from support.fake_provider import Hang, ModelServer
 from support.nasty_sessions import WINDOW, long
 from support.provider_rules.anthropic import violations
@@ -36,22 +36,17 @@ def test_interrupt_of_a_run_is_raised(memory: Any, interrupt: BaseException) -> 
     unchanged_but_for(chat, before, type(interrupt).__name__)
 
 
-async def cancelled(chat: Any, context: AsyncContextManager, asked: asyncio.Event) -> None:
-    """Start a run, and cancel it when its summariser has been asked."""
-    running = asyncio.create_task(context.manage(chat))
-    await asked.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-
 def cancelling(lab: Any, chat: Any, make: Callable[[asyncio.Event], Any]) -> None:
-    """Cancel a run on the loop of the lab; `make` makes its summariser."""
+    """Cancel a run on the loop of the lab when its summariser, which `make` makes, was asked."""
 
     async def scene() -> None:
         asked = asyncio.Event()
         context = AsyncContextManager("gpt-4o", limit=WINDOW, summariser=make(asked))
-        await cancelled(chat.target, context, asked)
+        running = asyncio.create_task(context.manage(chat.target))
+        await asked.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
     lab.store._runner.run(scene())
 
@@ -187,20 +182,6 @@ def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) ->
     assert manager(chat, limit=WINDOW, summariser=outer).manage(chat).status == "conflict"
     assert len(changes_since(chat, said[-1])) == 1
     assert "from within" in chat.view().messages[0].content
-
-
-def test_session_condensed_during_the_run_is_left_alone(chat: Any) -> None:
-    said = long(chat)
-    mine = chat.target._plain if hasattr(chat, "target") else chat
-
-    def meanwhile(_request: Any) -> str:
-        mine.commit(Plan.condense(mine.view(), said[:30], "by hand"))
-        return "too late"
-
-    context = manager(chat, limit=WINDOW, summariser=Scripted(meanwhile))
-    assert context.manage(chat).status == "conflict"
-    assert chat.view().messages[0].content == "by hand"
-    assert shown(chat)[1:] == said[30:]
 
 
 def test_session_purged_during_the_run_is_gone(memory: Any) -> None:

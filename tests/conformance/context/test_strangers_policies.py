@@ -113,22 +113,29 @@ PLANS = [condensing, truncating, clearing, bare, boasting]
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("compat", [False, True])
 @pytest.mark.parametrize("answer", PLANS)
-def test_outcome_of_any_plan_is_complete(chat, answer, compat):
+def test_outcome_of_any_plan_is_complete_and_as_foreseen(chat, answer, compat):
     grow(chat, 1_700)
-    sizes = [(chat.tokens(COUNTER), chat.tokens(BYTES))]
+    before = chat.tokens(COUNTER), chat.tokens(BYTES)
     told = []
     hooks = Hooks()
     for event in (BeforeCompact, AfterCompact):
         hooks.on(event, told.append)
-    outcome = managed(chat, answer, compat=compat, hooks=hooks)
-    sizes.append((chat.tokens(COUNTER), chat.tokens(BYTES)))
+    policy = Stranger(answer, compat)
+    scripted = Scripted("in short")
+    context = manager(chat, policy=policy, limit=WINDOW, summariser=scripted, hooks=hooks)
+    unchanged = state(chat)
+    foreseen = context.preview(chat)
+    assert (state(chat), told) == (unchanged, [])
+    outcome = context.manage(chat)
+    after = chat.tokens(COUNTER), chat.tokens(BYTES)
     assert outcome.changed
     assert outcome.fits
-    before, after = sizes
     assert (outcome.tokens_before, outcome.bytes_before) == before
     assert (outcome.tokens_after, outcome.bytes_after) == after
     document = json.loads(json.dumps(outcome.to_dict()))
     assert document["bytes_before"] > document["bytes_after"] > 0
+    same = {"compaction_ids": [], "dry_run": False}
+    assert foreseen.to_dict() | same == outcome.to_dict() | {"compaction_ids": []}
     entry = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry
     record = entry.details["record"]
     assert (record["counter"], record["before"]) == (COUNTER.name, before[0])
@@ -137,21 +144,6 @@ def test_outcome_of_any_plan_is_complete(chat, answer, compat):
     for said in roo_events(told[1]):
         assert json.dumps(said)
     assert chat.verify().ok
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("answer", PLANS)
-def test_preview_of_any_plan_equals_the_run(chat, answer):
-    grow(chat, 1_700)
-    policy = Stranger(answer)
-    context = manager(chat, policy=policy, limit=WINDOW, summariser=Scripted("in short"))
-    before = state(chat)
-    foreseen = context.preview(chat)
-    assert state(chat) == before
-    done = context.manage(chat)
-    assert foreseen.to_dict() | {"compaction_ids": [], "dry_run": False} == done.to_dict() | {
-        "compaction_ids": []
-    }
 
 
 def test_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):

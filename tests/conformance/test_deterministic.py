@@ -1,33 +1,56 @@
-"""L10 with a manager: the same script with a given clock writes the same bytes, on both engines.
+"""L10: with a given clock and id source, two runs write byte-identical logs, on both engines.
 
-The script lets managers of every policy do all that they can do to a session, and has everything
-fail in them that can.
+The second script lets managers of every policy do all that they can do to a session, and has
+everything fail in them that can.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from freezegun import freeze_time
 
-from roocontext import ContextManager, Hooks, Store
+from roocontext import ContextManager, Hooks, NewMessage, Plan, Store
 from roocontext.context import AfterCompact, BeforeCompact
 from roocontext.errors import BudgetExceeded, SummaryFailed
 from roocontext.policies.builtin import policies
 from support.async_manager import Scripted, manager
-from support.dialogue import WORDS, call, fill, result, shown, work
+from support.dialogue import WORDS, call, exchange, fill, result, shown, work
 from support.dumps import dump
 from support.examples import everyday
 from support.nasty_sessions import WINDOW
 from support.steady_sources import CountedIds, SetClock
 
-Rows = dict[str, list[tuple[Any, ...]]]
-
 POLICIES = everyday(("default", "gemini", "roo-2026"), policies.known())
 
 
-def script(store: Store) -> None:
+def write_everything(store: Store) -> None:
+    """Every operation that writes."""
+    chat = store.create(title="mend the parser", metadata={"branch": "main"})
+    for number in range(6):
+        chat.append("user", f"question {number} " + "x" * 80, message_id=f"m{number}", ts=number)
+        chat.append_many(exchange([f"t{number}"], "y" * 90))
+        chat.append("assistant", "answer \ud83d\0", client_id=f"c{number}", usage={"output": 1})
+    view = chat.view()
+    chat.pin(view.messages[0].seq)
+    chat.commit(Plan.clear(view, [(view.messages[2].seq, 0)]))
+    view = chat.view()
+    seqs = [message.seq for message in view.messages]
+    companion = NewMessage("assistant", "Understood.")
+    chat.commit(Plan.condense(view, seqs[1:8], "what happened", companions=[companion]))
+    view = chat.view()
+    chat.commit(Plan.truncate(view, [message.seq for message in view.messages[3:7]]))
+    chat.rewind(to="m3")
+    chat.undo()
+    fork = chat.fork(12, session_id="Fork")
+    chat.redact(seqs[0])
+    fork.append("user", "elsewhere")
+    chat.set_title("done")
+    store.purge(store.create("gone").id)
+
+
+def manage_everything(store: Store) -> None:
     """Each policy in a session of its own, and then the other features of the default one."""
     for name in POLICIES:
         manage_it(store, name)
@@ -101,25 +124,30 @@ def refuse_it(store: Store) -> None:
     managed(context, chat)
 
 
-@pytest.fixture
-def run() -> Callable[[str], Rows]:
-    """Runs the script on a new store with a clock of its own, and reads what it wrote."""
+KINDS = {"message", "summary", "marker", "companion", "clearing", "rewind", "note"}
 
-    def run(url: str) -> Rows:
+
+@pytest.mark.parametrize("script", [write_everything, manage_everything])
+def test_two_runs_on_two_engines_write_the_same_bytes(
+    script: Any, tmp_path: Path, postgres_url: str
+) -> None:
+    def run(url: str) -> dict[str, list[tuple[Any, ...]]]:
         with Store.open(url, clock=SetClock(), ids=CountedIds()) as store:
             script(store)
             assert all(store.session(info.session_id).verify().ok for info in store.sessions())
         return dump(url)
 
-    return run
-
-
-def test_two_managed_runs_on_two_engines_write_the_same_bytes(
-    run: Callable[[str], Rows], tmp_path: Path, postgres_url: str
-) -> None:
     first = run(str(tmp_path / "first.db"))
-    kinds = {row[2] for row in first["entries"]}
-    assert kinds == {"message", "summary", "marker", "companion", "clearing", "rewind", "note"}
-    assert sum(row[2] == "summary" for row in first["entries"]) > len(POLICIES)
+    kinds = [row[2] for row in first["entries"]]
+    assert ({*kinds}, len(kinds) > 40) == (KINDS, True)
+    assert script is write_everything or kinds.count("summary") > len(POLICIES)
     for other in everyday([postgres_url], [str(tmp_path / "second.db"), postgres_url]):
         assert run(other) == first
+
+
+def test_store_without_a_clock_takes_the_time_of_day(tmp_path: Path) -> None:
+    with freeze_time("2026-01-02 03:04:05"), Store.open(tmp_path / "store.db") as store:
+        chat = store.create("now")
+        chat.append("user", "hello")
+        (entry,) = chat.audit()
+        assert (chat.info().created_at, entry.entry.recorded_at) == (1_767_323_045_000,) * 2
