@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+from google.genai import types as genai
+from openai.types.responses import ResponseFunctionToolCall
+from pydantic import BaseModel
 
 from roocontext import Plan
 from roocontext.errors import InvalidMessage
@@ -94,60 +95,21 @@ def test_content_that_is_one_level_deeper_is_refused(chat, name):
     assert state(chat) == before
 
 
-class SdkModel(BaseModel):
-    """As the models of google-genai are: snake_case in Python, camelCase on the wire."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", ser_json_bytes="base64"
-    )
-
-
-class FunctionCall(SdkModel):
-    id: str | None = None
-    name: str | None = None
-    args: dict[str, Any] | None = None
-
-
-class FunctionResponse(SdkModel):
-    id: str | None = None
-    name: str | None = None
-    response: dict[str, Any] | None = None
-
-
-class Blob(SdkModel):
-    mime_type: str | None = None
-    data: bytes | None = None
-
-
-class Part(SdkModel):
-    text: str | None = None
-    thought: bool | None = None
-    thought_signature: bytes | None = None
-    inline_data: Blob | None = None
-    function_call: FunctionCall | None = None
-    function_response: FunctionResponse | None = None
-
-
-class Content(SdkModel):
-    parts: list[Part] | None = None
-    role: str | None = None
-
-
-ASKED = Content(
+ASKED = genai.Content(
     role="model",
     parts=[
-        Part(text="let me see", thought=None),
-        Part(
-            function_call=FunctionCall(name="read_file", args={"file_path": "a.py"}),
+        genai.Part(text="let me see"),
+        genai.Part(
+            function_call=genai.FunctionCall(name="read_file", args={"file_path": "a.py"}),
             thought_signature=b"\xff\xfe\xfb",
         ),
     ],
 )
-ANSWERED = Content(
+ANSWERED = genai.Content(
     role="user",
     parts=[
-        Part(function_response=FunctionResponse(name="read_file", response={"output": "done"})),
-        Part(inline_data=Blob(mime_type="image/png", data=b"\xff\xfe\xfb")),
+        genai.Part.from_function_response(name="read_file", response={"output": "done"}),
+        genai.Part.from_bytes(data=b"\xff\xfe\xfb", mime_type="image/png"),
     ],
 )
 CALL_ID = "call_c0657d3007a0841423021446"  # made from its place, for a call without an id
@@ -185,7 +147,7 @@ def test_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
     assert chat.message(seq).content == {
         "role": "model",
         "parts": [
-            {"text": "let me see", "thought": None},
+            {"text": "let me see"},
             {
                 "functionCall": {"name": "read_file", "args": {"file_path": "a.py"}},
                 "thoughtSignature": "__77",
@@ -227,19 +189,11 @@ def test_object_that_cannot_be_dumped_is_refused(chat):
     assert state(chat) == before
 
 
-class FunctionToolCall(BaseModel):
-    """As an item of OpenAI's Responses API."""
-
-    type: str = "function_call"
-    call_id: str = "c1"
-    name: str = "run"
-    arguments: str = "{}"
-
-
 @pytest.mark.parametrize("form", ["anthropic", "openai"])
 def test_items_of_a_response_are_refused_as_one_message(chat, form):
     before = state(chat)
-    item = FunctionToolCall(type="function_call")
+    called = {"type": "function_call", "call_id": "c1", "name": "run", "arguments": "{}"}
+    item = ResponseFunctionToolCall.model_validate(called)
     for content in ([item], [item.model_dump()], item, item.model_dump()):
         with pytest.raises(InvalidMessage, match="append it with format='openai-responses'"):
             chat.append("assistant", content, format=form)

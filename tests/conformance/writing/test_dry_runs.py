@@ -72,13 +72,20 @@ def test_dry_run_of_an_uncovering_equals_the_uncovering(lab: Any, reading: Any) 
         same.uncover(said[0], dry_run=True)
 
 
-def test_dry_run_of_an_erasure_takes_no_lock(lab: Any, reading: Any) -> None:
+def test_dry_run_of_an_erasure_equals_the_erasure_and_takes_no_lock(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
-    said = fill(chat, 3)
+    said = fill(chat, 4)
+    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
     before = state(chat)
-    assert reading.session(chat.id).redact(said[0], dry_run=True).changed
-    assert reading.purge(chat.id, dry_run=True).messages == 3
+    redacted = reading.session(chat.id).redact(said[0], dry_run=True)
+    purged = reading.purge(chat.id, dry_run=True)
     assert state(chat) == before
+    done = chat.redact(said[0])
+    assert done.summaries == ((chat.id, summary),)
+    assert redacted == replace(done, dry_run=True, erased=False)
+    gone = lab.store.purge(chat.id)
+    assert gone.messages == purged.messages == 5
+    assert (gone.copies, purged.copies, purged.dry_run) == ((), (), True)
 
 
 def test_preview_works_on_a_read_only_store(lab: Any, reading: Any) -> None:

@@ -58,17 +58,6 @@ def test_redaction_that_is_repeated_changes_nothing(chat):
     assert state(chat) == before
 
 
-def test_dry_run_of_a_redaction_changes_nothing(chat):
-    written = fill(chat, 4)
-    summary = chat.commit(Plan.condense(chat.view(), written[:2], "S")).seq
-    before = state(chat)
-    dry = chat.redact(1, dry_run=True)
-    assert state(chat) == before
-    done = chat.redact(1)
-    assert dry == replace(done, dry_run=True, erased=False)
-    assert done.summaries == ((chat.id, summary),)
-
-
 def test_redaction_follows_the_copies_in_forks_and_parents(chat):
     fill(chat, 4)
     chat.append("user", SECRET)
@@ -203,16 +192,6 @@ def test_purge_leaves_its_receipt(store, clock):
         store.create(chat.id)
     again = store.purge(chat.id)
     assert (again.entries, again.last_hash, again.purged_at) == (5, head.hash, 77_000)
-
-
-def test_dry_run_of_a_purge_changes_nothing(store):
-    chat = store.create()
-    fill(chat, 3)
-    before = state(chat)
-    dry = store.purge(chat.id, dry_run=True)
-    assert state(chat) == before
-    done = store.purge(chat.id)
-    assert dry == replace(done, dry_run=True, erased=False, purged_at=dry.purged_at)
 
 
 def test_purge_hurts_no_fork(store):

@@ -86,25 +86,17 @@ def test_note_is_never_rewound(chat):
     assert (again.seq, again.new, again.rewound_by, again.head_seq) == (3, False, None, 2)
 
 
-def test_repeated_pin_or_title_with_another_id_writes_nothing(chat):
-    chat.append("user", "hello")
-    first = chat.pin(1)
-    known = chat.pin(1, client_id="c")
-    assert (known.seq, known.new) == (first.seq, False)
-    chat.unpin(1)
-    assert chat.pin(1, client_id="c").new  # the id was not used before
-
-
 def test_repeated_pin_returns_the_receipt_of_the_first(chat):
     said = chat.append("user", "Hello").seq
     nothing = chat.unpin(said)
     assert (nothing.seq, nothing.hash, nothing.new) == (said, chat.head().hash, False)
     first = chat.pin(said)
     chat.append("user", "More")
-    again = chat.pin(said)
+    again = chat.pin(said, client_id="c")
     assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
     assert again.head_seq == chat.head_seq()
     assert chat.unpin(said).new
+    assert chat.fork().pin(said, client_id="c").new  # the id was not used before
     assert (chat.pins(as_of=first.seq), chat.pins()) == ({said}, frozenset())
     assert not chat.fork(first.seq).pin(said).new
     with pytest.raises(MessageNotFound):
