@@ -126,6 +126,20 @@ class HeldClock(SetClock):
 ENGINES = ("file", "memory", "postgres")
 
 
+def on_a_session(scene):
+    """The scene as a test on each engine: it has a new session, its clock and its store."""
+
+    def test(engine, request, tmp_path):
+        async def run():
+            clock = HeldClock()
+            async with await held_store(engine, request, tmp_path, clock) as store:
+                await scene(await store.create(), clock, store)
+
+        asyncio.run(run())
+
+    return test
+
+
 def held_store(engine, request, tmp_path, clock):
     urls = {
         "file": lambda: tmp_path / "store.db",
@@ -156,115 +170,89 @@ def test_cancelled_call_has_ended_when_the_cancellation_is_raised(
     engine, operation, request, tmp_path
 ):
     """The call is joined before CancelledError is delivered, whatever it did by then."""
-    clock = HeldClock()
 
-    async def cancel_in_the_middle():
-        async with await held_store(engine, request, tmp_path, clock) as store:
-            chat = await store.create()
-            for number in range(3):
-                await chat.append("user", f"message {number} " * 5)
-            view = await chat.view()
-            clock.held = True
-            task = asyncio.create_task(OPERATIONS[operation](chat, view))
-            await asyncio.to_thread(clock.asked.wait, 30)
-            for _ in range(3):
-                task.cancel()
-                await asyncio.sleep(0)
-                assert not task.done()
-            clock.held = False
-            clock.go.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            then = await chat.head(), await store.sessions()
-            await asyncio.sleep(0.05)
-            assert (await chat.head(), await store.sessions()) == then
-            assert (await chat.verify()).ok
-            assert (await chat.append("user", "still usable")).new
-
-    asyncio.run(cancel_in_the_middle())
-
-
-def test_cancelled_call_that_fails_is_still_cancelled(engine, request, tmp_path):
-    clock = HeldClock()
-
-    async def cancel_what_fails():
-        async with await held_store(engine, request, tmp_path, clock) as store:
-            chat = await store.create()
-            clock.held = True
-            task = asyncio.create_task(chat.append("user", "x", expected_seq=9))
-            await asyncio.to_thread(clock.asked.wait, 30)
+    @on_a_session
+    async def cancel_in_the_middle(chat, clock, store):
+        for number in range(3):
+            await chat.append("user", f"message {number} " * 5)
+        view = await chat.view()
+        clock.held = True
+        task = asyncio.create_task(OPERATIONS[operation](chat, view))
+        await asyncio.to_thread(clock.asked.wait, 30)
+        for _ in range(3):
             task.cancel()
             await asyncio.sleep(0)
-            clock.held = False
-            clock.go.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await chat.head()).seq == 0
+            assert not task.done()
+        clock.held = False
+        clock.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        then = await chat.head(), await store.sessions()
+        await asyncio.sleep(0.05)
+        assert (await chat.head(), await store.sessions()) == then
+        assert (await chat.verify()).ok
+        assert (await chat.append("user", "still usable")).new
 
-    asyncio.run(cancel_what_fails())
+    cancel_in_the_middle(engine, request, tmp_path)
 
 
-def test_timeout_is_a_cancellation(engine, request, tmp_path):
-    clock = HeldClock()
+@on_a_session
+async def test_cancelled_call_that_fails_is_still_cancelled(chat, clock, *_):
+    clock.held = True
+    task = asyncio.create_task(chat.append("user", "x", expected_seq=9))
+    await asyncio.to_thread(clock.asked.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    clock.held = False
+    clock.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await chat.head()).seq == 0
 
-    async def append_too_late(chat):
+
+@on_a_session
+async def test_timeout_is_a_cancellation(chat, clock, *_):
+    async def append_too_late():
         async with asyncio.timeout(0.01) as limit:
             # Behind the deadline in the loop's order, however late the loop may be.
             asyncio.get_running_loop().call_at(limit.when() + 0.04, clock.go.set)
             await chat.append("user", "x")
 
-    async def time_out():
-        async with await held_store(engine, request, tmp_path, clock) as store:
-            chat = await store.create()
-            clock.held = True
-            with pytest.raises(TimeoutError):
-                await append_too_late(chat)
-            clock.held = False
-            head = await chat.head()
-            await asyncio.sleep(0.05)
-            assert await chat.head() == head
-
-    asyncio.run(time_out())
+    clock.held = True
+    with pytest.raises(TimeoutError):
+        await append_too_late()
+    clock.held = False
+    head = await chat.head()
+    await asyncio.sleep(0.05)
+    assert await chat.head() == head
 
 
-def test_many_tasks_share_a_store(engine, request, tmp_path):
-    async def crowd():
-        async with await held_store(engine, request, tmp_path, SetClock()) as store:
-            chat = await store.create()
-            receipts = await asyncio.gather(
-                *(chat.append("user", f"message {number}") for number in range(60))
-            )
-            assert sorted(receipt.seq for receipt in receipts) == list(range(1, 61))
-            assert (await chat.verify()).ok
-
-    asyncio.run(crowd())
+@on_a_session
+async def test_many_tasks_share_a_store(chat, *_):
+    receipts = await asyncio.gather(
+        *(chat.append("user", f"message {number}") for number in range(60))
+    )
+    assert sorted(receipt.seq for receipt in receipts) == list(range(1, 61))
+    assert (await chat.verify()).ok
 
 
-def test_one_of_many_tasks_wins_a_version(engine, request, tmp_path):
-    async def race():
-        async with await held_store(engine, request, tmp_path, SetClock()) as store:
-            chat = await store.create()
-            results = await asyncio.gather(
-                *(chat.append("user", str(number), expected_seq=0) for number in range(12)),
-                return_exceptions=True,
-            )
-            assert sum(not isinstance(result, Exception) for result in results) == 1
-            assert (await chat.head()).seq == 1
-
-    asyncio.run(race())
+@on_a_session
+async def test_one_of_many_tasks_wins_a_version(chat, *_):
+    results = await asyncio.gather(
+        *(chat.append("user", str(number), expected_seq=0) for number in range(12)),
+        return_exceptions=True,
+    )
+    assert sum(not isinstance(result, Exception) for result in results) == 1
+    assert (await chat.head()).seq == 1
 
 
-def test_reading_half_of_a_stream_leaves_the_store_usable(engine, request, tmp_path):
-    async def half():
-        async with await held_store(engine, request, tmp_path, SetClock()) as store:
-            chat = await store.create()
-            await chat.append_many([NewMessage("user", str(number)) for number in range(20)])
-            async for page in chat.internals.pages(5):
-                assert len(page.messages) == 5
-                break
-            async for entry in chat.audit():
-                assert entry.seq == 1
-                break
-            assert (await chat.append("user", "on")).seq == 21
-
-    asyncio.run(half())
+@on_a_session
+async def test_reading_half_of_a_stream_leaves_the_store_usable(chat, *_):
+    await chat.append_many([NewMessage("user", str(number)) for number in range(20)])
+    async for page in chat.internals.pages(5):
+        assert len(page.messages) == 5
+        break
+    async for entry in chat.audit():
+        assert entry.seq == 1
+        break
+    assert (await chat.append("user", "on")).seq == 21

@@ -497,38 +497,6 @@ def test_session_whose_index_was_lost_is_indexed_anew(lab):
     assert seqs(lab.store.search("parser", session=chat.id)) == [1, 2]
 
 
-@pytest.mark.usefixtures("settled")
-def test_index_is_dropped_while_others_index_and_append(lab):
-    store = lab.store
-    chats = [store.create(name) for name in "abc"]
-    failures = []
-
-    def index(drops):
-        try:
-            with Store.open(lab.url) as own:
-                for _ in range(8):
-                    own.index()
-                    if drops:
-                        own.drop_index()
-        except Exception as error:  # noqa: BLE001 - shown by the test
-            failures.append(error)
-
-    threads = [threading.Thread(target=index, args=(drops,)) for drops in (True, False, True)]
-    for thread in threads:
-        thread.start()
-    for number in range(60):
-        chats[number % 3].append("user", f"needle more{number}")
-        assert store.search(f"more{number}")
-    for thread in threads:
-        thread.join()
-    assert not failures
-    expected = {(name, seq) for name in "abc" for seq in range(1, 21)}
-    assert set(found(store, "needle", limit=1_000)) == expected
-    store.index()
-    assert set(found(store, "needle", limit=1_000)) == expected
-    assert indexed_rows(lab) == expected
-
-
 def test_erased_words_leave_the_file(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
@@ -610,34 +578,43 @@ def test_read_only_store_is_searched(lab, state):
                 reader.index()
 
 
-def test_appends_continue_during_two_indexings(lab):
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize(
+    ("drops", "before", "later"),
+    [((False, False), 300, 20), ((True, False, True), 0, 60)],
+    ids=["index", "index and drop"],
+)
+def test_appends_continue_while_others_index_and_drop_the_index(lab, drops, before, later):
     store = lab.store
     chats = [store.create(name) for name in "ab"]
     for chat in chats:
-        chat.append_many([NewMessage("user", f"needle {chat.id}{n}") for n in range(300)])
+        chat.append_many([NewMessage("user", f"needle {chat.id}{n}") for n in range(before)])
     failures = []
 
-    def index():
+    def index(is_dropping):
         try:
             with Store.open(lab.url) as own:
-                for _ in range(3):
+                for _ in range(8 if is_dropping else 3):
                     own.index()
+                    if is_dropping:
+                        own.drop_index()
         except Exception as error:  # noqa: BLE001 - shown by the test
             failures.append(error)
 
-    threads = [threading.Thread(target=index) for _ in range(2)]
+    threads = [threading.Thread(target=index, args=(one,)) for one in drops]
     for thread in threads:
         thread.start()
-    for number in range(20):
+    for number in range(later):
         chats[number % 2].append("user", f"needle more{number}")
         assert store.search(f"more{number}")
     chats[0].redact(5)
     for thread in threads:
         thread.join()
     assert not failures
+    last = before + later // 2
+    expected = {(name, seq) for name in "ab" for seq in range(1, last + 1)} - {("a", 5)}
+    assert set(found(store, "needle", limit=1_000)) == expected
     store.index()
-    expected = {("a", seq) for seq in range(1, 311) if seq != 5}
-    expected |= {("b", seq) for seq in range(1, 311)}
     assert indexed_rows(lab) == expected
     assert set(found(store, "needle", limit=1_000)) == expected
 
