@@ -182,14 +182,6 @@ def test_image_that_the_api_refuses_is_named(image):
     assert [rule for _, rule in repairs].count(Rule.MEDIA) == 2
 
 
-@pytest.mark.parametrize("kind", [[], {"a": 1}, "image/", None])
-def test_image_of_another_format_with_an_odd_type_is_named(kind):
-    source = {"type": "base64", "media_type": kind, "data": "AAAA"}
-    content = [{"type": "image", "source": source}]
-    messages, _ = sent(message(1, "user", content, "anthropic"))
-    assert messages[0]["content"][0]["text"].endswith("attached]")
-
-
 def test_documents_get_names_that_are_valid_and_unique_and_a_text():
     document = {"format": "docx", "source": {"bytes": PDF}}
     rows = [

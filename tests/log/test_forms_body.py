@@ -12,25 +12,22 @@ from support.provider_rules import frames
 from support.rows_of_formats import message
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
-TOOLS = {
-    "anthropic": {"name": "read", "description": "Reads.", "input_schema": SCHEMA},
-    "openai": {
-        "type": "function",
-        "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA},
-    },
-    "openai-responses": {
-        "type": "function",
-        "name": "read",
-        "description": "Reads.",
-        "parameters": SCHEMA,
-        "strict": False,
-    },
-    "gemini": {
-        "functionDeclarations": [
-            {"name": "read", "description": "Reads.", "parametersJsonSchema": SCHEMA}
-        ]
-    },
-}
+
+
+def defined(form, schema=SCHEMA, **more):
+    """The tool `read`, as the provider of a form wants it defined."""
+    said = {"name": "read", "description": "Reads."}
+    match form:
+        case "anthropic":
+            return {**said, "input_schema": schema, **more}
+        case "openai":
+            return {"type": "function", "function": {**said, "parameters": schema, **more}}
+        case "openai-responses":
+            return {"type": "function", **said, "parameters": schema, "strict": False, **more}
+    return {"functionDeclarations": [{**said, "parametersJsonSchema": schema}]}
+
+
+TOOLS = {form: defined(form) for form in ("anthropic", "openai", "openai-responses", "gemini")}
 
 
 def tools_in(body):
@@ -126,22 +123,12 @@ STRICT = {**SCHEMA, "required": ["path"], "additionalProperties": False}
 
 @pytest.mark.parametrize("given", ["anthropic", "openai", "openai-responses"])
 def test_strict_function_stays_strict(given):
-    tool = {
-        "anthropic": {"name": "read", "input_schema": STRICT, "strict": True},
-        "openai": {
-            "type": "function",
-            "function": {"name": "read", "parameters": STRICT, "strict": True},
-        },
-        "openai-responses": {
-            "type": "function",
-            "name": "read",
-            "parameters": STRICT,
-            "strict": True,
-        },
-    }
-    for form, wanted in tool.items():
-        assert tools_in(forms[form].body([], tools=[tool[given]])) == [wanted]
-    assert "strict" not in str(forms["gemini"].body([], tools=[tool[given]]))
+    for form in TOOLS:
+        wanted = defined(form, STRICT, strict=True)
+        assert tools_in(forms[form].body([], tools=[defined(given, STRICT, strict=True)])) == [
+            wanted
+        ]
+    assert "strict" not in str(wanted)  # the last one is Gemini's
 
 
 def test_function_with_optional_fields_is_not_strict_for_openai():

@@ -70,6 +70,15 @@ ANSWERS = {
 }
 
 
+@pytest.fixture
+def chat():
+    """A session that waits for the model."""
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "go")
+        yield chat
+
+
 @pytest.mark.parametrize(
     ("form", "reply", "model"),
     [
@@ -78,39 +87,28 @@ ANSWERS = {
         ("gemini", content, "gemini-3-pro"),
     ],
 )
-def test_sdks_objects_go_out_as_they_are_stored(form, reply, model):
-    with Store.open(":memory:") as store:
-        chat = store.create()
-        chat.append("user", "go")
-        role, given = reply()
-        chat.append(role, given, format=form, model=model)
-        chat.append(ANSWERS[form][0], ANSWERS[form][1], format=form)
-        stored = chat.view().messages[1].content
-        sent = chat.messages(form)
-        assert chat.repairs(form) == ()
-        assert (
-            sent[1 : 1 + len(stored)] == stored if isinstance(stored, list) else sent[1] == stored
-        )
-        for name, check in CHECKS.items():
-            out = chat.messages(name, model=model)
-            assert check(out, complete=True, model=model) == []
-            assert "done" in str(out[-1])
+def test_sdks_objects_go_out_as_they_are_stored(chat, form, reply, model):
+    role, given = reply()
+    chat.append(role, given, format=form, model=model)
+    chat.append(*ANSWERS[form], format=form)
+    stored = chat.view().messages[1].content
+    sent = chat.messages(form)
+    assert chat.repairs(form) == ()
+    assert sent[1 : 1 + len(stored)] == stored if isinstance(stored, list) else sent[1] == stored
+    for name, check in CHECKS.items():
+        out = chat.messages(name, model=model)
+        assert check(out, complete=True, model=model) == []
+        assert "done" in str(out[-1])
 
 
-def test_gemini_takes_back_what_it_signed():
-    with Store.open(":memory:") as store:
-        chat = store.create()
-        chat.append("user", "go")
-        chat.append(*content(), format="gemini", model="gemini-3-pro")
-        sent = [genai.Content.model_validate(it) for it in chat.messages("gemini")]
-        assert sent[1] == content()[1]
+def test_gemini_takes_back_what_it_signed(chat):
+    chat.append(*content(), format="gemini", model="gemini-3-pro")
+    sent = [genai.Content.model_validate(it) for it in chat.messages("gemini")]
+    assert sent[1] == content()[1]
 
 
-def test_anthropic_takes_what_is_converted_for_it():
-    with Store.open(":memory:") as store:
-        chat = store.create()
-        chat.append("user", "go")
-        role, given = response()
-        chat.append(role, given, format="openai-responses", model="gpt-5")
-        blocks = chat.messages(model="claude-opus-4-8")[1]["content"]
-        assert TypeAdapter(list[ContentBlockParam]).validate_python(blocks)
+def test_anthropic_takes_what_is_converted_for_it(chat):
+    role, given = response()
+    chat.append(role, given, format="openai-responses", model="gpt-5")
+    blocks = chat.messages(model="claude-opus-4-8")[1]["content"]
+    assert TypeAdapter(list[ContentBlockParam]).validate_python(blocks)

@@ -1,6 +1,7 @@
 """A schema says which releases can work with it: older ones refuse it and leave it alone."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +21,14 @@ def test_schema_of_newer_releases_is_refused_and_left_alone(raw: Raw) -> None:
     before = raw.run("SELECT * FROM entries")
     for version, oldest in product((REVISION, "0002", "ffff"), TOO_NEW):
         _set_version(raw, version, oldest)
+        stored = Path(raw.url).read_bytes() if raw.engine == "file" else b""
         for options in ({}, {"upgrade": False}, {"read_only": True}):
             with pytest.raises(SchemaMismatch, match=f"{oldest} or newer.* {RELEASE}") as refused:
                 Store.open(raw.url, **options)
             error = refused.value
             assert (error.current, error.wanted) == (version, REVISION)
             assert (error.release, error.oldest_release) == (RELEASE, oldest)
+            assert raw.engine != "file" or Path(raw.url).read_bytes() == stored
         assert _version(raw) == (version, oldest)
     assert raw.run("SELECT * FROM entries") == before
     _set_version(raw, REVISION, RELEASE)

@@ -131,18 +131,6 @@ def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
     assert "customers" in _tables(raw)
 
 
-def test_newer_file_keeps_its_bytes(folder: Path) -> None:
-    path = folder / "newer.db"
-    Store.open(path).close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE roocontext_version SET oldest_release = '9.0.0'")
-        connection.commit()
-    before = path.read_bytes()
-    with pytest.raises(SchemaMismatch):
-        Store.open(path)
-    assert path.read_bytes() == before
-
-
 def test_unknown_schema_version_is_refused(raw: Raw) -> None:
     Store.open(raw.url).close()
     raw.run("UPDATE roocontext_version SET version_num = '0000'")
@@ -246,16 +234,14 @@ def _journal_mode(path: Path) -> str:
 
 
 def test_restored_store_is_put_back_into_wal(restored: Path) -> None:
-    with Store.open(restored) as store, closing(sqlite3.connect(restored)) as reader:
+    with (
+        Store.open(restored, upgrade=False) as store,
+        closing(sqlite3.connect(restored)) as reader,
+    ):
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
         assert store.session("one").append("user", "beside a reader").seq == 2
         assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
-    assert _journal_mode(restored) == "wal"
-
-
-def test_restored_store_is_put_back_into_wal_without_upgrade_too(restored: Path) -> None:
-    Store.open(restored, upgrade=False).close()
     assert _journal_mode(restored) == "wal"
 
 

@@ -90,17 +90,11 @@ def chats(store: Store) -> tuple[Session, Session]:
     return rewritten(store.create("few"), FEW), rewritten(store.create("many"), MANY)
 
 
-def test_manage_without_work_costs_the_same_after_a_long_past(
-    work: Work, chats: tuple[Session, Session]
-) -> None:
-    context = ContextManager(limit=1_000_000, output=1_000, counter="opencode", drift_ratio=1e9)
-    few, many = (work.of(lambda chat=chat: context.manage(chat)) for chat in chats)
-    assert many[0] == few[0]
-    assert many[1] < 1.5 * few[1]
+CONTEXT = ContextManager(limit=1_000_000, output=1_000, counter="opencode", drift_ratio=1e9)
 
 
-@pytest.mark.parametrize("asked", [Session.stats, Session.info])
-def test_sizes_cost_the_same_after_a_long_past(
+@pytest.mark.parametrize("asked", [CONTEXT.manage, Session.stats, Session.info])
+def test_call_without_work_costs_the_same_after_a_long_past(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:
     few, many = (work.of(lambda chat=chat: asked(chat)) for chat in chats)

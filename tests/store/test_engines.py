@@ -144,41 +144,35 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def test_transaction_is_repeated_after_a_conflict(database: Database) -> None:
-    runs: list[int] = []
+BUSY = StoreUnavailable("busy", code=sqlite3.SQLITE_BUSY)
 
-    def collide_twice(tx: object) -> str:
-        runs.append(1)
-        if len(runs) < 3:
-            raise StoreUnavailable("busy", code=sqlite3.SQLITE_BUSY)
+
+@pytest.mark.parametrize(
+    ("error", "failures", "runs"),
+    [
+        (BUSY, 2, 3),
+        (StoreUnavailable("deadlock", code="40P01"), ATTEMPTS, ATTEMPTS),
+        (StoreFull("full", code=sqlite3.SQLITE_FULL), 1, 1),
+    ],
+    ids=["busy", "deadlock each time", "another fault"],
+)
+def test_transaction_is_repeated_after_a_conflict_until_a_limit(
+    database: Database, error: StoreUnavailable, failures: int, runs: int
+) -> None:
+    run: list[int] = []
+
+    def fail(tx: object) -> str:
+        run.append(1)
+        if len(run) <= failures:
+            raise error
         return "done"
 
-    assert database.write(collide_twice) == "done"
-    assert len(runs) == 3
-
-
-def test_repeated_transaction_ends(database: Database) -> None:
-    runs: list[int] = []
-
-    def collide(tx: object) -> None:
-        runs.append(1)
-        raise StoreUnavailable("deadlock", code="40P01")
-
-    with pytest.raises(StoreUnavailable):
-        database.write(collide)
-    assert len(runs) == ATTEMPTS
-
-
-def test_other_faults_are_not_repeated(database: Database) -> None:
-    runs: list[int] = []
-
-    def fail(tx: object) -> None:
-        runs.append(1)
-        raise StoreFull("full", code=sqlite3.SQLITE_FULL)
-
-    with pytest.raises(StoreFull):
-        database.write(fail)
-    assert len(runs) == 1
+    if failures < runs:
+        assert database.write(fail) == "done"
+    else:
+        with pytest.raises(type(error)):
+            database.write(fail)
+    assert len(run) == runs
 
 
 def test_failed_transaction_is_rolled_back_and_its_connection_reused(database: Database) -> None:

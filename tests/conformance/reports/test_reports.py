@@ -127,11 +127,12 @@ def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[
 
 @given(HISTORIES)
 @settings(max_examples=examples(20))
-def test_tree_agrees_with_the_audit(scenes: Any) -> None:
+def test_tree_and_outline_agree_with_the_audit(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()
         play(chat, scenes)
         check_tree(chat)
+        check_outline(chat)
 
 
 def check_tree(chat: Session) -> None:
@@ -251,15 +252,6 @@ def check_outline(chat: Session) -> None:
                 one.span.truncation_parent,
                 one.span.rewound_by,
             )
-
-
-@given(HISTORIES)
-@settings(max_examples=examples(20))
-def test_outline_agrees_with_the_audit(scenes: Any) -> None:
-    with Store.open(":memory:") as store:
-        chat = store.create()
-        play(chat, scenes)
-        check_outline(chat)
 
 
 def check_overview(store: Store) -> None:
