@@ -9,18 +9,16 @@ demand. Everything before the newest compaction is dropped, as the providers do.
 refuse is refused with status 400. `compact` says what the compaction of a threshold is like.
 """
 
-import json
 from collections.abc import Callable
-from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 import anthropic
 import openai
 
 from roocontext.tokens.usage import split_message
+from support.answering_server import AnsweringServer
 from support.provider_rules import CHECKS
+from support.replies import claude, output_text, sealed
 
 SUMMARY = "The parser was read and three of its tests were fixed. " * 8
 SEALED_TOKENS = 60
@@ -41,10 +39,11 @@ class Quarters:
         return tokens([*split_message(role, content, format).texts])
 
 
-class CompactingServer:
+class CompactingServer(AnsweringServer):
     """The server; use it as a context manager."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.compact = "normal"
         """`normal`, `failed` (null content) or `never`."""
         self.read: list[int] = []
@@ -54,42 +53,29 @@ class CompactingServer:
         self.while_answering: Callable[[], None] = lambda: None
         """Called while a request is answered."""
         self.made = 0
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Exchange)
-        self._http.provider = self  # type: ignore[attr-defined]
-        thread = Thread(target=self._http.serve_forever, args=(0.01,))
-        thread.start()
-        self._stack.callback(self._http.server_close)
-        self._stack.callback(thread.join, 30)
-        self._stack.callback(self._http.shutdown)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def anthropic(self) -> anthropic.Anthropic:
         """A client of Anthropic's SDK."""
         http = anthropic.DefaultHttpxClient(trust_env=False, verify=False)
-        url = f"http://127.0.0.1:{self._http.server_port}"
-        client = anthropic.Anthropic(api_key="none", base_url=url, max_retries=0, http_client=http)
+        client = anthropic.Anthropic(
+            api_key="none", base_url=self.url, max_retries=0, http_client=http
+        )
         self._stack.callback(client.close)
         return client
 
     def openai(self) -> openai.OpenAI:
         """A client of OpenAI's SDK."""
         http = openai.DefaultHttpxClient(trust_env=False, verify=False)
-        url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        url = f"{self.url}/v1"
         client = openai.OpenAI(api_key="none", base_url=url, max_retries=0, http_client=http)
         self._stack.callback(client.close)
         return client
 
-    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """The status and the answer to a request."""
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
+        """See AnsweringServer."""
         answer = self._messages if "/messages" in path else self._responses
         self.while_answering()
-        return answer(path, body)
+        return answer(path.partition("?")[0], body)
 
     # Anthropic
 
@@ -129,25 +115,17 @@ class CompactingServer:
         self.spent[f"msg_{self.made}"] = inputs, outputs
         last = iterations[-1]
         usage = {"input_tokens": last["input_tokens"], "output_tokens": last["output_tokens"]}
-        return 200, {
-            "id": f"msg_{self.made}",
-            "type": "message",
-            "role": "assistant",
-            "model": body["model"],
-            "content": content,
-            "stop_reason": stop,
-            "stop_sequence": None,
-            "context_management": {"applied_edits": applied} if edits else None,
-            "usage": {**usage, "iterations": iterations},
-        }
+        more: dict[str, Any] = {"context_management": {"applied_edits": applied} if edits else None}
+        more |= {"stop_reason": stop, "usage": {**usage, "iterations": iterations}}
+        return 200, claude(*content, number=self.made, model=body["model"], **more)
 
     # OpenAI
 
     def _responses(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         items = body["input"]
         faults = CHECKS["openai-responses"](items)
-        sealed = [index for index, it in enumerate(items) if it.get("type") == "compaction"]
-        if any(items[at]["encrypted_content"] != _seal(body["model"]) for at in sealed):
+        own = [it["encrypted_content"] for it in items if it.get("type") == "compaction"]
+        if any(content != _seal(body["model"]) for content in own):
             faults.append("encrypted content could not be decrypted")
         if faults:
             return _refused("; ".join(faults))
@@ -161,8 +139,7 @@ class CompactingServer:
         over = any(sent > it["compact_threshold"] for it in body.get("context_management", []))
         self.made += 1
         self.read.append(sent)
-        item = {"type": "compaction", "id": f"cmp_{self.made}"}
-        item["encrypted_content"] = _seal(body["model"])
+        item = sealed(self.made, _seal(body["model"]))
         usage = {
             "input_tokens": sent,
             "input_tokens_details": {"cached_tokens": 0},
@@ -179,44 +156,11 @@ class CompactingServer:
                 for n, it in enumerate(kept)
             ]
             return 200, {**head, "object": "response.compaction", "output": [*kept, item]}
-        said = {
-            "type": "message",
-            "id": f"msg_{self.made}",
-            "role": "assistant",
-            "status": "completed",
-            "content": [
-                {
-                    "type": "output_text",
-                    "text": f"Step {self.made} is done.",
-                    "annotations": [],
-                    "logprobs": [],
-                }
-            ],
-        }
+        said = output_text(f"Step {self.made} is done.", self.made)
         output = [item, said] if over and self.compact == "normal" else [said]
         more = {"object": "response", "status": "completed", "model": body["model"]}
         settings = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
         return 200, {**head, **more, **settings, "output": output}
-
-
-class _Exchange(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        self.close_connection = True
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        provider: CompactingServer = self.server.provider  # type: ignore[attr-defined]
-        status, answer = provider.answer(self.path.partition("?")[0], body)
-        packed = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(packed)))
-        self.send_header("connection", "close")
-        self.end_headers()
-        self.wfile.write(packed)
-
-    def log_message(self, *_args: Any) -> None:
-        """Keep quiet."""
 
 
 def _texts(role: str, content: Any, format: str = "anthropic") -> list[str]:  # noqa: A002

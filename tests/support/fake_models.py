@@ -13,12 +13,11 @@ which one it found. What the provider's checkers in `provider_rules` refuse is r
 
 import json
 import re
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from roocontext.log.summary import SEARCH_HISTORY
+from support.answering_server import AnsweringServer
 from support.fake_streams import anthropic_events, chat_events, gemini_events, response_events
 from support.provider_rules import anthropic, chat, frames, gemini, responses
 
@@ -116,62 +115,28 @@ class _Provider(NamedTuple):
     events: Callable[[dict[str, Any]], str]
 
 
-_GEMINI = _Provider(
-    "contents",
-    gemini.violations,
-    frames.gemini,
-    gemini_reply,
-    gemini_events,
-)
+_GEMINI = _Provider("contents", gemini.violations, frames.gemini, gemini_reply, gemini_events)
 _PROVIDERS = {
     "/messages": _Provider(
-        "messages",
-        anthropic.violations,
-        frames.anthropic,
-        anthropic_reply,
-        anthropic_events,
+        "messages", anthropic.violations, frames.anthropic, anthropic_reply, anthropic_events
     ),
     "/chat/completions": _Provider(
-        "messages",
-        chat.violations,
-        frames.chat,
-        chat_reply,
-        chat_events,
+        "messages", chat.violations, frames.chat, chat_reply, chat_events
     ),
     "/responses": _Provider(
-        "input",
-        responses.violations,
-        frames.responses,
-        response,
-        response_events,
+        "input", responses.violations, frames.responses, response, response_events
     ),
     ":generateContent": _GEMINI,
     ":streamGenerateContent": _GEMINI,
 }
 
 
-class ModelsServer:
+class ModelsServer(AnsweringServer):
     """The server; use it as a context manager."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[Asked] = []
-
-    def __enter__(self) -> Self:
-        self._http = _Http(("127.0.0.1", 0), _Exchange)
-        self._http.models = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._http.shutdown()
-        self._thread.join(30)
-        self._http.server_close()
-
-    @property
-    def url(self) -> str:
-        """The URL for clients."""
-        return f"http://127.0.0.1:{self._http.server_port}"
 
     def environment(self) -> dict[str, str]:
         """Variables that make the clients of the SDKs ask here without any argument."""
@@ -200,33 +165,3 @@ class ModelsServer:
         reply = found.reply(body, len(self.asked))
         is_stream = body.get("stream") or "stream" in path
         return 200, found.events(reply) if is_stream else reply
-
-
-class _Exchange(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = 30
-
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Http)
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        status, answer = self.server.models.answer(self.path, body)
-        is_stream = isinstance(answer, str)
-        packed = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
-        self.close_connection = True
-        self.send_response(status)
-        for name, value in (
-            ("content-type", "text/event-stream" if is_stream else "application/json"),
-            ("content-length", str(len(packed))),
-            ("request-id", f"req_{len(self.server.models.asked)}"),
-            ("connection", "close"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(packed)
-
-    def log_message(self, *_args: Any) -> None:
-        """Keep quiet."""
-
-
-class _Http(ThreadingHTTPServer):
-    models: ModelsServer

@@ -160,21 +160,14 @@ class Model:
         """A copy up to an entry, with its own note of origin and the later redactions."""
         made = Model()
         made.rows, made.keys = self.rows[:at], self.keys[:at]
-        made.said = {seq: said for seq, said in self.said.items() if seq <= at}
-        made.sizes = {seq: size for seq, size in self.sizes.items() if seq <= at}
-        made.answers = {seq: call for seq, call in self.answers.items() if seq <= at}
+        for name in ("said", "sizes", "answers", "replies", "asked", "used", "extras", "ts"):
+            facts = getattr(self, name)
+            setattr(made, name, {seq: told for seq, told in facts.items() if seq <= at})
+        for name in ("titles", "metadata", "pins", "redactions"):
+            setattr(made, name, [told for told in getattr(self, name) if told[0] <= at])
         made.begun = {call: note for call, note in self.begun.items() if note <= at}
-        made.replies = {seq: number for seq, number in self.replies.items() if seq <= at}
-        made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
-        made.used = {seq: told for seq, told in self.used.items() if seq <= at}
-        made.extras = {seq: extra for seq, extra in self.extras.items() if seq <= at}
-        made.ts = {seq: ts for seq, ts in self.ts.items() if seq <= at}
-        made.titles = [told for told in self.titles if told[0] <= at]
-        made.metadata = [told for told in self.metadata if told[0] <= at]
         made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
-        made.pins = [pin for pin in self.pins if pin[0] <= at]
         made.redacted = {seq for seq in self.redacted if seq <= at}
-        made.redactions = [told for told in self.redactions if told[0] <= at]
         made.origin = made.add(Kind.NOTE)
         for _, target in [told for told in self.redactions if told[0] > at >= told[1]]:
             made.redactions.append((made.add(Kind.NOTE), target))

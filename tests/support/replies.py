@@ -20,10 +20,20 @@ def claude(*blocks: Any, number: int = 1, model: str = CLAUDE, **fields: Any) ->
     }
 
 
-def gpt(*items: Any, number: int = 1, model: str = GPT) -> dict[str, Any]:
+def gpt(*items: Any, number: int = 1, model: str = GPT, **fields: Any) -> dict[str, Any]:
     """A response of the Responses API with these items."""
     named = {"id": f"resp_{number}", "object": "response", "model": model}
-    return {**named, "status": "completed", "output": list(items), "usage": None}
+    return {**named, "status": "completed", "output": list(items), "usage": None, **fields}
+
+
+def compacted_answer(*kept: str, **fields: Any) -> dict[str, Any]:
+    """The answer to a request that only compacts: a sealed item, and messages that it kept."""
+    items = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
+        for words in kept
+    ]
+    named = {"id": "resp_c", "object": "response.compaction", "usage": None}
+    return {**named, "output": [*items, sealed()], **fields}
 
 
 def output_text(said: str, number: int = 1) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Counts of messages with a provider's compaction, and what estimates are compared with."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,36 +8,16 @@ import pytest
 from roocontext.reports.gauge import counted_gauge
 from roocontext.reports.usage import usage_of
 from roocontext.tokens import counter_for, usage_tokens
+from support import replies
 from support.async_manager import manager
 from support.dialogue import WORDS, counts_of, fill, shown, text
+from support.replies import CLAUDE, GPT, compacted_answer, gpt, output_text, sealed
 
 pytestmark = pytest.mark.every_leg
 
 COUNTER = counter_for("gpt-4o")
-CLAUDE, GPT = "claude-opus-4-6", "gpt-5.4"
-SEALED = {"type": "compaction", "id": "c1", "encrypted_content": "gAAAAAB" * 400}
-SAID = {
-    "type": "message",
-    "id": "m1",
-    "role": "assistant",
-    "status": "completed",
-    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
-}
-
-
-def gpt(*items: Any, usage: Any = None) -> dict[str, Any]:
-    return {
-        "id": "r1",
-        "model": GPT,
-        "status": "completed",
-        "output": list(items),
-        "usage": usage,
-    }
-
-
-def claude(*blocks: Any, usage: Any = None) -> dict[str, Any]:
-    reply = {"type": "message", "id": "m1", "role": "assistant", "model": CLAUDE}
-    return {**reply, "content": list(blocks), "stop_reason": "end_turn", "usage": usage}
+SEALED, SAID = sealed(content="gAAAAAB" * 400), output_text("Done.")
+claude = partial(replies.claude, usage=None)
 
 
 def cost(*blocks: Any, format: str = "anthropic") -> int:  # noqa: A002
@@ -65,13 +46,10 @@ class TestTokens:
 
     def test_of_one_made_on_demand_are_the_output_of_its_call(self, chat: Any) -> None:
         fill(chat, 6)
-        answer = {
-            "id": "r1",
-            "object": "response.compaction",
-            "output": [SEALED],
-            "usage": {"input_tokens": 900, "output_tokens": 77, "input_tokens_details": {}},
-        }
-        chat.record(answer, chat.request("openai-responses", model=GPT, compact=True))
+        usage = {"input_tokens": 900, "output_tokens": 77, "input_tokens_details": {}}
+        chat.record(
+            compacted_answer(usage=usage), chat.request("openai-responses", model=GPT, compact=True)
+        )
         assert chat.tokens(COUNTER) == 77
 
     def test_of_a_sealed_one_without_a_report_are_estimated(self, chat: Any) -> None:
@@ -210,8 +188,8 @@ class TestThinking:
         request = chat.request(model=self.MODEL, system="S", tools=[])
         if meanwhile:
             chat.append("user", "Wait.")
-        reply = claude({"type": "compaction", "content": WORDS}, *blocks)
-        return chat.record({**reply, "model": self.MODEL}, request)
+        reply = claude({"type": "compaction", "content": WORDS}, *blocks, model=self.MODEL)
+        return chat.record(reply, request)
 
     @pytest.mark.parametrize("meanwhile", [False, True])
     def test_stays_after_its_own_compaction(self, chat: Any, meanwhile: bool) -> None:
@@ -234,7 +212,7 @@ class TestThinking:
         self.record(chat, text("Done."))
         chat.append("user", "And?")
         request = chat.request(model=self.MODEL)
-        reply = {**claude(self.THOUGHT, text("So.")), "id": "m2", "model": self.MODEL}
+        reply = claude(self.THOUGHT, text("So."), number=2, model=self.MODEL)
         chat.record(reply, request)
         chat.append("user", "Well?")
         assert "signature" in self.sent(chat)

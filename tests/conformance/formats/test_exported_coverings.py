@@ -11,26 +11,18 @@ from roocontext.formats import exports
 from roocontext.formats.exporter import write_new
 from roocontext.formats.importers import roo
 from roocontext.programs.roo.history import since_summary_2026
-from support.dialogue import fill
+from support.dialogue import fill, text
+from support.replies import claude, gpt, output_text, readable, sealed
 from vectors.programs.roo_history import effective_2026
 
 KEPT = "All so far: the parser."
 
 
-def compacted(chat: Any, *, sealed: bool) -> Any:
+def compacted(chat: Any, *, is_sealed: bool) -> Any:
     """Let the provider compact, answer, and the user continue."""
     fill(chat, 5)
-    if sealed:
-        item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
-        part = {"type": "output_text", "text": "Done.", "annotations": []}
-        said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
-        output = [item, {**said, "status": "completed"}]
-        reply = {"id": "r", "model": "gpt-5.4", "status": "completed", "output": output}
-    else:
-        content = [{"type": "compaction", "content": KEPT}, {"type": "text", "text": "Done."}]
-        reply = {"type": "message", "id": "m", "role": "assistant", "model": "claude-opus-4-6"}
-        reply |= {"content": content, "stop_reason": "end_turn"}
-    done = chat.record(reply)
+    reply = claude(readable(KEPT), text("Done."))
+    done = chat.record(gpt(sealed(), output_text("Done.")) if is_sealed else reply)
     chat.append("user", "And then?")
     return done
 
@@ -53,12 +45,12 @@ def sent_by_roo(store: Any, chat: Any, folder: Path) -> list[str]:
 
 
 def test_readable_one_is_a_summary_of_roo(store: Any, chat: Any, tmp_path: Path) -> None:
-    compacted(chat, sealed=False)
+    compacted(chat, is_sealed=False)
     assert sent_by_roo(store, chat, tmp_path) == [KEPT, "Done.", "And then?"]
 
 
 def test_sealed_one_hides_nothing_from_roo(store: Any, chat: Any, tmp_path: Path) -> None:
-    compacted(chat, sealed=True)
+    compacted(chat, is_sealed=True)
     sent = sent_by_roo(store, chat, tmp_path)
     assert [one.split(" a ")[0] for one in sent[:2]] == ["message 0", "message 1"]
     assert sent[-2:] == ["Done.", "And then?"]
@@ -66,7 +58,7 @@ def test_sealed_one_hides_nothing_from_roo(store: Any, chat: Any, tmp_path: Path
 
 
 def test_one_that_was_uncovered_is_not_exported(store: Any, chat: Any, tmp_path: Path) -> None:
-    done = compacted(chat, sealed=False)
+    done = compacted(chat, is_sealed=False)
     chat.uncover(done.covering)
     sent = sent_by_roo(store, chat, tmp_path / "roo")
     assert (len(sent), KEPT in sent) == (7, False)
@@ -75,7 +67,7 @@ def test_one_that_was_uncovered_is_not_exported(store: Any, chat: Any, tmp_path:
 
 
 def test_readable_one_is_a_boundary_of_claude_code(store: Any, chat: Any, tmp_path: Path) -> None:
-    compacted(chat, sealed=False)
+    compacted(chat, is_sealed=False)
     (file,) = written(store, chat, "claude-code", tmp_path)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     kinds = [one.get("subtype") or one["type"] for one in lines]
@@ -90,7 +82,7 @@ def test_readable_one_is_a_boundary_of_claude_code(store: Any, chat: Any, tmp_pa
 def test_sealed_one_cannot_be_exported_to_claude_code(
     store: Any, chat: Any, tmp_path: Path
 ) -> None:
-    done = compacted(chat, sealed=True)
+    done = compacted(chat, is_sealed=True)
     with pytest.raises(SummarySealed):
         written(store, chat, "claude-code", tmp_path)
     chat.uncover(done.covering)

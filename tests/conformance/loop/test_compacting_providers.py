@@ -121,20 +121,6 @@ def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
 @wires
 @pytest.mark.values_on_one_leg
 class TestEachForm:
-    def test_twice_in_a_row(self, chat: Any, server: Any, wire: Wire) -> None:
-        talk(chat, wire.model)
-        full = gauge(chat)
-        first = wire.compacts(server, chat)
-        assert first.covering is not None
-        assert gauge(chat) < full
-        check_gauge(server, chat, wire)
-        talk(chat, wire.model)
-        second = wire.compacts(server, chat)
-        assert second.covering is not None
-        assert first.seq not in shown(chat)
-        check_gauge(server, chat, wire)
-        assert chat.verify().ok
-
     def test_while_the_session_waits_for_the_user(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         wire.speaks(server, chat)
@@ -170,12 +156,16 @@ class TestEachForm:
             chat.append("user", "More.")
         if scene == "late":
             server.while_answering = lambda: chat.append("user", f"Wait: {WORDS}")
+        full = gauge(chat)
         done = wire.compacts(server, chat)
         server.while_answering = lambda: None
-        if scene == "twice":
-            talk(chat, wire.model)
-            done = wire.compacts(server, chat)
         assert done.covering
+        if scene == "twice":
+            assert gauge(chat) < full
+            check_gauge(server, chat, wire)
+            talk(chat, wire.model)
+            assert wire.compacts(server, chat).covering
+            assert done.seq not in shown(chat)
         switch_and_back(server, chat, wire)
 
     def test_rewind_undo_and_fork_across_it(self, chat: Any, server: Any, wire: Wire) -> None:

@@ -11,7 +11,16 @@ from roocontext.formats.jsonl import export_session, restore_file
 from roocontext.reports.why import why
 from support.dialogue import text
 from support.recalling import read, recall_for, search
-from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
+from support.replies import (
+    CLAUDE,
+    GPT,
+    claude,
+    compacted_answer,
+    gpt,
+    output_text,
+    readable,
+    sealed,
+)
 
 REPLY = claude(readable("All so far."), text("Going on."))
 SEALED, SPOKEN = sealed(), output_text("Done.")
@@ -277,22 +286,14 @@ class TestOnDemand:
         """Messages of the history that it kept stay where they are; others are companions."""
         request = long.request("openai-responses", model=GPT, compact=True)
         assert set(request) == {"input"}
-        kept = [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
-            for words in ("question 0", "question 2", "never said")
-        ]
-        answer = {
-            "id": "resp_c",
-            "object": "response.compaction",
-            "output": [*kept, SEALED],
-            "usage": {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {}},
-        }
+        usage = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {}}
+        answer = compacted_answer("question 0", "question 2", "never said", usage=usage)
         done = long.record(answer, request)
         assert (done.hidden, done.covering) == (3, done.seq + 1)
         assert [one.content for one in long.view().messages][:2] == ["question 0", "question 2"]
         assert seqs(long) == [1, 5, 6, 7]
         companion = long.view().messages[2]
-        assert (companion.kind, companion.content) == (Kind.COMPANION, [kept[2]])
+        assert (companion.kind, companion.content) == (Kind.COMPANION, [answer["output"][2]])
         sent = long.messages("openai-responses", model=GPT)
         assert [one["type"] for one in sent] == ["message", "message", "message", "compaction"]
         assert long.verify().ok
@@ -307,17 +308,7 @@ def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any)
     summary = long.commit(plan).seq
     request = long.request("openai-responses", model=GPT, compact=True)
     assert seqs(long) == [summary, 3, 4, 5]
-    kept = [
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
-        for words in ("Short.", "question 1", "question 2")
-    ]
-    answer = {
-        "id": "resp_c",
-        "object": "response.compaction",
-        "output": [*kept, SEALED],
-        "usage": None,
-    }
-    done = long.record(answer, request)
+    done = long.record(compacted_answer("Short.", "question 1", "question 2"), request)
     assert done.hidden == 1
     assert seqs(long) == [summary, 3, 5, done.seq]
 

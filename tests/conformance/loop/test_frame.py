@@ -137,8 +137,6 @@ def test_wrong_frame_is_refused(chat):
             chat.internals.keep_frame(**wrong)
     with pytest.raises(InvalidMessage):
         chat.internals.keep_frame(tools=[{"n": float("nan")}])
-    with pytest.raises(InvalidOption):
-        chat.note("frame", {"tools": []})
     with pytest.raises(MessageNotFound):
         chat.frame(as_of=9)
     assert chat.head().seq == 0

@@ -393,11 +393,6 @@ def test_call_that_was_begun_says_so(talk):
     assert [call.begun for call in talk.chat.fork().pending()] == [False, True]
 
 
-def test_note_that_a_call_began_cannot_be_forged(chat):
-    with pytest.raises(InvalidOption):
-        chat.note("begun", {"block": 0})
-
-
 # Replies that a limit cut off
 
 
