@@ -627,6 +627,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert (*counted, *hidden, *rewound) == self.model.stats()
         assert stats.entries == self.model.last_seq
         info = self.chat.info()
+        assert (info.messages, info.bytes) == (stats.messages, stats.bytes)
         assert (info.title, info.metadata, info.parent) == (*self.model.shown(), self.model.parent)
 
     def the_turn_is_the_models(self) -> None:

@@ -63,6 +63,7 @@ def test_each_message_is_counted_as_it_is_shown(chat):
     assert found == {m.seq: BYTES.count(m.role, m.content, m.format) for m in chat.view().messages}
     assert sum(found.values()) == chat.tokens(BYTES)
     assert found[told] < whole[told]
+    assert chat.fork().tokens(BYTES) == chat.tokens(BYTES)
     live = counts_of(chat, BYTES, hidden=True)
     assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
 
@@ -125,16 +126,6 @@ def test_tokens_after_an_entry_are_those_of_what_follows_it(chat):
         assert chat.tokens(BYTES, after=after) == expected
     with pytest.raises(InvalidOption):
         chat.tokens(BYTES, after=-1)
-
-
-def test_tokens_of_the_past_are_those_of_the_view_then(chat):
-    said = fill(chat, 6)
-    chat.commit(Plan.condense(chat.view(), said[:4], "S"))
-    fill(chat, 3)
-    for seq in (0, 3, 6, 7, 8, 9, 10):
-        shown_then = chat.view(as_of=seq).messages
-        expected = sum(BYTES.count(m.role, m.content, m.format) for m in shown_then)
-        assert chat.tokens(BYTES, as_of=seq) == expected
 
 
 def test_calls_are_the_messages_with_usage(chat):

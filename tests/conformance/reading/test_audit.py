@@ -133,89 +133,6 @@ def test_diff_is_in_view_order(chat):
     assert seqs(chat.diff(0).came) == shown(chat) == [8, 3, 7, 6]
 
 
-def recount(chat):
-    """The counts, from the audit."""
-    messages = [entry for entry in chat.audit() if entry.role is not None]
-    visible = [entry for entry in messages if entry.visible]
-    rewound = [entry for entry in messages if entry.rewound_by is not None]
-    hidden = [entry for entry in messages if entry not in visible and entry not in rewound]
-    sizes = [
-        (len(group), sum(BYTES.count(e.role, e.content, "anthropic") for e in group))
-        for group in (messages, visible, hidden, rewound)
-    ]
-    return [number for pair in sizes for number in pair]
-
-
-def counted(chat):
-    stats = chat.stats()
-    return [
-        *(stats.messages, stats.bytes, stats.visible_messages, stats.visible_bytes),
-        *(stats.hidden_messages, stats.hidden_bytes),
-        *(stats.rewound_messages, stats.rewound_bytes),
-    ]
-
-
-def test_stats_count_the_entries_of_the_audit(chat):
-    assert counted(chat) == recount(chat) == [0] * 8
-    said = fill(chat, 9)
-    assert counted(chat) == recount(chat)
-    chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
-    assert counted(chat) == recount(chat)
-    chat.set_title("t")
-    chat.commit(Plan.truncate(chat.view(), said[4:6], "M"))
-    chat.rewind(to=10)
-    assert counted(chat) == recount(chat)
-    fill(chat, 3)
-    chat.undo(force=True)
-    assert counted(chat) == recount(chat)
-    assert chat.stats().entries == chat.head().seq == len(list(chat.audit()))
-    assert chat.stats().messages == chat.info().messages
-    assert chat.stats().bytes == chat.info().bytes
-    fork = chat.fork(12)
-    assert counted(fork) == recount(fork)
-
-
-class Letters:
-    """A counter that is not the bytes, and remembers what it was asked."""
-
-    name = "letters"
-    exact = False
-
-    def __init__(self):
-        self.asked = []
-
-    def count(self, role, content, format):  # noqa: A002
-        self.asked.append(content)
-        return len(str(content)) + len(role)
-
-
-def test_tokens_are_those_of_the_view(chat):
-    counter = Letters()
-
-    def expected():
-        return sum(Letters().count(m.role, m.content, m.format) for m in chat.view().messages)
-
-    assert chat.tokens(counter) == 0
-    said = fill(chat, 4)
-    _, told = work(chat, output="long " * 60)
-    assert chat.tokens(counter) == expected()
-    assert len(counter.asked) == 6
-    assert chat.tokens(counter) == expected()
-    assert len(counter.asked) == 6
-    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
-    assert chat.tokens(counter) == expected()
-    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
-    assert chat.tokens(counter) == expected()
-    chat.rewind(to=told)
-    assert chat.tokens(counter) == expected()
-    chat.redact(said[3])
-    assert chat.tokens(counter) == expected()
-    assert chat.tokens(BYTES) == sum(
-        BYTES.count(m.role, m.content, m.format) for m in chat.view().messages
-    )
-    assert chat.fork().tokens(counter) == expected()
-
-
 def test_tokens_of_the_past_leave_out_what_is_cleared_and_hidden(chat):
     said = fill(chat, 4)
     called, told = work(chat, output="long " * 60)
@@ -227,28 +144,6 @@ def test_tokens_of_the_past_leave_out_what_is_cleared_and_hidden(chat):
         shown = chat.view(as_of=seq).messages
         expected = sum(BYTES.count(m.role, m.content, m.format) for m in shown)
         assert chat.tokens(BYTES, as_of=seq) == expected
-
-
-def test_counting_changes_nothing(chat):
-    fill(chat, 3)
-    before = state(chat)
-    chat.tokens(BYTES)
-    assert state(chat) == before
-    assert chat.verify().ok
-
-
-def test_pins_are_the_newest_note_of_each_message(chat):
-    said = fill(chat, 4)
-    for seq in said[:3]:
-        chat.pin(seq)
-    chat.unpin(said[1])
-    chat.pin(said[1])
-    chat.unpin(said[0])
-    assert chat.pins() == {said[1], said[2]}
-    assert isinstance(chat.pins(), frozenset)
-    assert chat.head_seq() == said[-1]
-    chat.rewind(to=1)
-    assert chat.pins() == {said[1], said[2]}
 
 
 def test_only_messages_are_pinned(chat):
@@ -266,14 +161,6 @@ def test_only_messages_are_pinned(chat):
     chat.pin(summary)
     chat.pin(said[2])
     assert chat.pins() == {summary, said[2]}
-
-
-def test_pins_uncover_nothing(chat):
-    said = fill(chat, 4)
-    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
-    view = chat.view()
-    chat.pin(said[0])
-    assert chat.view().messages == view.messages
 
 
 def test_notes_are_kept_and_seen_by_no_model(chat, clock):

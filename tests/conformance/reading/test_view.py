@@ -10,7 +10,7 @@ import pytest
 from psycopg.types.json import set_json_loads
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
+from roocontext.errors import InvalidOption, InvalidPlan, MessageNotFound
 from roocontext.log.counting import is_bound_to_prefix
 from roocontext.store.loop import request
 from support.dialogue import at, fill, seqs, shown, work
@@ -24,14 +24,6 @@ def test_summary_stands_where_the_hidden_rows_were(chat):
     assert shown(chat) == [1, summary, marker, 6]
     chat.append("user", "next")
     assert shown(chat) == [1, summary, marker, 6, marker + 1]
-
-
-def test_note_before_an_insertion_leaves_the_order(chat):
-    fill(chat, 2)
-    chat.set_title("between")
-    fill(chat, 3)
-    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
-    assert shown(chat) == [summary, 4, 5, 6]
 
 
 def test_view_of_a_past_seq_does_not_change(chat):
@@ -74,25 +66,6 @@ def test_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     assert chat.view(as_of=elsewhere).seq == 2
     assert chat.view(as_of=datetime.max.replace(tzinfo=UTC)).seq == 3
     assert chat.view(as_of=datetime.min.replace(tzinfo=UTC)).seq == 0
-
-
-def test_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
-    clock.now = 10_000
-    chat.append("user", "x", ts=1)
-    assert chat.view(as_of=at(9_000)).seq == 1
-    assert chat.view(as_of=at(9_000), recorded=True).seq == 0
-
-
-def test_moment_needs_a_zone(chat):
-    fill(chat, 1)
-    naive = datetime(2024, 1, 1)  # noqa: DTZ001
-    for ask in (
-        lambda: chat.view(as_of=naive),
-        lambda: chat.messages(as_of=naive),
-        lambda: chat.diff(naive),
-    ):
-        with pytest.raises((InvalidMessage, InvalidOption)):
-            ask()
 
 
 def test_pages_hold_the_whole_view_in_order(chat):

@@ -1,6 +1,7 @@
 """Plans: condense, truncate and clear; dry runs, places, and everything that is refused."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -102,15 +103,6 @@ def test_record_of_a_plan_is_in_the_log(chat):
     }
 
 
-def test_row_of_a_plan_is_placed_after_the_last_hidden_one(chat):
-    said = fill(chat, 6)
-    first = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
-    assert position(chat, first) == natural_position(4) - (1 << 31)
-    second = chat.commit(Plan.condense(chat.view(), [4], "T")).seq
-    assert position(chat, second) == natural_position(5) - (1 << 31)
-    assert shown(chat) == [1, first, second, 5, 6]
-
-
 def test_rows_of_a_plan_share_the_gap_evenly(chat):
     said = fill(chat, 4)
     companions = (NewMessage("assistant", "ok"), NewMessage("user", "go"))
@@ -123,25 +115,6 @@ def test_rows_of_a_plan_share_the_gap_evenly(chat):
     assert len(ids) == 1
 
 
-def test_row_of_a_plan_without_a_next_row_is_at_the_end(chat):
-    said = fill(chat, 4)
-    companions = (NewMessage("assistant", "ok"),)
-    done = chat.commit(Plan.condense(chat.view(), said[2:], "S", companions=companions))
-    assert [position(chat, seq) for seq in done.rows] == [natural_position(s) for s in done.rows]
-    assert shown(chat) == [1, 2, 5, 6]
-
-
-def test_ranges_are_in_view_order(chat):
-    said = fill(chat, 5)
-    early = chat.commit(Plan.condense(chat.view(), said[:2], "a longer summary " * 3)).seq
-    assert shown(chat) == [early, 3, 4, 5]
-    again = chat.commit(Plan.condense(chat.view(), [early, 3], "a short one")).seq
-    assert shown(chat) == [again, 4, 5]
-    last = chat.commit(Plan.truncate(chat.view(), [again], "M")).seq
-    assert shown(chat) == [last, 4, 5]
-    assert chat.verify().ok
-
-
 def test_exhausted_gap_is_refused(chat):
     fill(chat, 2)
     for _ in range(32):
@@ -150,41 +123,6 @@ def test_exhausted_gap_is_refused(chat):
     assert refused(chat, plan).position == natural_position(2) - 1
     assert shown(chat) == [chat.head_seq(), 2]
     assert chat.commit(replace(plan, at_end=True)).rows
-    assert chat.verify().ok
-
-
-def test_row_of_a_plan_is_placed_before_a_hidden_row_that_follows(chat):
-    said = fill(chat, 6)
-    first = chat.commit(raw(chat, (said[3], said[3]))).seq
-    second = chat.commit(raw(chat, (said[2], said[2]))).seq
-    half = natural_position(1) // 2
-    assert position(chat, first) == natural_position(said[3]) + half
-    assert position(chat, second) == natural_position(said[2]) + half
-    assert shown(chat) == [1, 2, second, first, 5, 6]
-
-
-def test_live_rows_never_share_a_position(chat):
-    said = fill(chat, 8)
-    first = chat.commit(raw(chat, (said[1], said[2]), compat=True)).seq
-    second = chat.commit(raw(chat, (first, first), compat=True)).seq
-    assert natural_position(3) < position(chat, first) < position(chat, second)
-    hides = ((said[1], said[2]), (first, first))
-    marker = chat.commit(raw(chat, *hides, action=Action.TRUNCATE, compat=True)).seq
-    assert position(chat, first) < position(chat, marker) < position(chat, second)
-    assert shown(chat) == [said[0], marker, second, *said[3:]]
-    assert chat.verify().ok
-
-
-def test_note_or_a_rewind_in_a_range_is_not_the_last_row_it_hides(chat):
-    fill(chat, 2)
-    chat.note("remark", {})
-    fill(chat, 2)
-    chat.rewind(to=3)
-    early = chat.commit(raw(chat, (1, 1))).seq
-    chat.append("user", "kept")
-    behind_two = chat.commit(raw(chat, (2, 2))).seq
-    again = chat.commit(raw(chat, (2, early), action=Action.TRUNCATE, compat=True)).seq
-    assert position(chat, again) < position(chat, behind_two)
     assert chat.verify().ok
 
 
@@ -281,22 +219,6 @@ def test_pinned_rows_are_not_hidden(chat):
     assert shown(chat) == [said[2], 7 + 1, 5, 6]
 
 
-def test_unpinned_row_may_be_hidden(chat):
-    said = fill(chat, 4)
-    chat.pin(said[0])
-    chat.unpin(said[0])
-    assert chat.commit(Plan.condense(chat.view(), said[:2], "S")).hidden == 2
-
-
-def test_pin_on_a_rewound_row_binds_no_plan(chat):
-    said = fill(chat, 4)
-    chat.pin(said[3])
-    chat.rewind(to=said[1])
-    later = fill(chat, 2)
-    done = chat.commit(raw(chat, (said[1], later[0])))
-    assert done.hidden == 2
-
-
 @pytest.mark.parametrize("end", [0, 1])
 def test_pinned_rows_tool_partner_is_not_hidden(chat, end):
     said = fill(chat, 2)
@@ -309,20 +231,15 @@ def test_pinned_rows_tool_partner_is_not_hidden(chat, end):
     assert chat.commit(raw(chat, (said[0], said[1]))).hidden == 2
 
 
-def test_pinned_rows_tool_partner_is_not_cleared(chat):
+@pytest.mark.parametrize("end", [0, 1], ids=["call", "result"])
+def test_output_of_a_pinned_pair_is_not_cleared(chat, end):
     fill(chat, 1)
-    asked, told = work(chat, output="long " * 100)
-    chat.pin(asked)
-    refused(chat, Plan.clear(chat.view(), [(told, 0)]))
-
-
-def test_pinned_outputs_are_not_cleared(chat):
-    fill(chat, 1)
-    _, told = work(chat, output="long " * 100)
-    plan = Plan.clear(chat.view(), [(told, 0)])
-    chat.pin(told)
+    pair = work(chat, output="long " * 100)
+    plan = Plan.clear(chat.view(), [(pair[1], 0)])
+    chat.pin(pair[end])
     refused(chat, plan)
-    refused(chat, replace(plan, compat=True))
+    if end == 1:
+        refused(chat, replace(plan, compat=True))
 
 
 def test_plan_of_rows_that_are_not_live_is_refused(chat):
@@ -333,18 +250,6 @@ def test_plan_of_rows_that_are_not_live_is_refused(chat):
             refused(chat, raw(chat, stretch, compat=compat))
 
 
-def test_range_stands_for_the_live_rows_in_it(chat):
-    said = fill(chat, 6)
-    chat.rewind(to=said[2])
-    later = fill(chat, 3)
-    done = chat.commit(raw(chat, (said[1], later[1])))
-    assert done.hidden == 4
-    assert shown(chat) == [said[0], done.seq, later[2]]
-    tags = {entry.seq: entry for entry in chat.audit()}
-    assert tags[5].rewound_by == 7
-    assert tags[5].condense_parent is None
-
-
 def test_plan_of_entries_that_are_no_messages_is_refused(chat):
     fill(chat, 2)
     chat.set_title("note")
@@ -352,40 +257,6 @@ def test_plan_of_entries_that_are_no_messages_is_refused(chat):
     for stretch in ((3, 4), (2, 3), (3, 3), (0, 1)):
         refused(chat, raw(chat, stretch))
         refused(chat, raw(chat, stretch, compat=True))
-
-
-def test_range_may_hold_notes(chat):
-    fill(chat, 2)
-    chat.set_title("note")
-    fill(chat, 2)
-    done = chat.commit(raw(chat, (1, 4)))
-    assert (done.hidden, shown(chat)) == (3, [done.seq, 5])
-
-
-def test_row_has_one_tag_of_a_kind(chat):
-    fill(chat, 6)
-    chat.commit(raw(chat, (1, 3)))
-    for compat in (False, True):
-        refused(chat, raw(chat, (2, 4), compat=compat))
-    refused(chat, raw(chat, (2, 4), action=Action.TRUNCATE))
-    done = chat.commit(raw(chat, (2, 4), action=Action.TRUNCATE, compat=True))
-    assert done.hidden == 1
-    tags = [(entry.condense_parent, entry.truncation_parent) for entry in chat.audit()]
-    assert tags[:5] == [(7, None), (7, 8), (7, 8), (None, 8), (None, None)]
-    chat.rewind(to=7)
-    tags = [(entry.condense_parent, entry.truncation_parent) for entry in chat.audit()]
-    assert tags[:5] == [(7, None), (7, None), (7, None), (None, None), (None, None)]
-
-
-def test_hidden_summary_still_hides(chat):
-    said = fill(chat, 6)
-    first = chat.commit(Plan.condense(chat.view(), said[:2], "a first summary " * 3)).seq
-    second = chat.commit(Plan.condense(chat.view(), [first, said[2]], "S")).seq
-    assert shown(chat) == [second, 4, 5, 6]
-    chat.rewind(to=first)
-    assert shown(chat) == [first, 3, 4, 5, 6]
-    chat.rewind(to=said[-1])
-    assert shown(chat) == said
 
 
 def test_tool_call_stays_with_its_result(chat):
@@ -431,30 +302,6 @@ def test_tool_ids_may_be_any_string(chat, tool_id):
     chat.redact(told)
     assert chat.verify().ok
     assert chat.fork().verify().ok
-
-
-def test_call_with_two_results_stays_whole(chat):
-    chat.append("user", "go")
-    asked = chat.append("assistant", [call("t1"), call("t2")]).seq
-    first = chat.append("user", [result("t1")]).seq
-    second = chat.append("user", [result("t2")]).seq
-    chat.append("assistant", "done")
-    for stretch in ((asked, first), (second, second), (first, second)):
-        refused(chat, raw(chat, stretch))
-    assert chat.commit(raw(chat, (asked, second))).hidden == 3
-
-
-def test_id_used_again_is_another_pair(chat):
-    chat.append("user", "go")
-    pairs = [work(chat, ["same"]), work(chat, ["same"])]
-    refused(chat, raw(chat, (pairs[0][1], pairs[1][0])))
-    assert chat.commit(raw(chat, pairs[0])).hidden == 2
-
-
-def test_pending_call_may_be_hidden_alone(chat):
-    fill(chat, 2)
-    asked = chat.append("assistant", [call("t1")]).seq
-    assert chat.commit(raw(chat, (1, asked))).hidden == 3
 
 
 def test_plan_that_shrinks_nothing_is_refused(chat):
@@ -550,19 +397,21 @@ def test_contradictory_plan_is_refused(chat):
 
 
 @pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("companions", [5, ["a text"], [None]])
-def test_companions_that_are_no_messages_are_refused(chat, companions):
-    fill(chat, 4)
-    with pytest.raises(InvalidPlan, match="companions must be messages"):
-        Plan.condense(chat.view(), [1, 2], "short", companions=companions)
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("keep", [5, (1,), (1, 2, 3)])
-def test_kept_parts_that_are_no_two_numbers_are_refused(chat, keep):
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        *(({"companions": odd}, "companions must be messages") for odd in (5, ["a text"], [None])),
+        *(({"keep": odd}, "keep must be two numbers") for odd in (5, (1,), (1, 2, 3))),
+    ],
+    ids=str,
+)
+def test_parts_of_a_plan_that_are_none_are_refused(chat, options, why):
+    said = fill(chat, 4)
     _, told = work(chat, output="long " * 50)
-    with pytest.raises(InvalidPlan, match="keep must be two numbers"):
-        Plan.clear(chat.view(), [(told, 0)], keep=keep)
+    clearing = partial(Plan.clear, chat.view(), [(told, 0)])
+    condensing = partial(Plan.condense, chat.view(), said[:2], "short")
+    with pytest.raises(InvalidPlan, match=why):
+        (clearing if "keep" in options else condensing)(**options)
 
 
 @pytest.mark.values_on_one_leg

@@ -89,13 +89,6 @@ def test_clearing_of_hidden_rows_is_uncovered_too(chat):
     assert [message.cleared for message in chat.view().messages] == [()] * 4
 
 
-def test_uncover_takes_companions_along(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2], companions=[OK, OK])
-    assert chat.uncover(seq).rows == (seq, seq + 1, seq + 2)
-    assert shown(chat) == [1, 2, 3, 4]
-
-
 def test_uncover_takes_earlier_companions_along(chat):
     fill(chat, 4)
     plan = Plan.condense(chat.view(), [1, 2], "S", companions=[OK])
@@ -154,21 +147,6 @@ def test_uncover_of_a_hidden_summary_names_the_hiding_one(chat):
     chat.uncover(second)
     chat.uncover(first)
     assert shown(chat) == [1, 2, 3, 4, 5, 6]
-
-
-def test_rewind_to_before_an_uncovering_covers_again(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2])
-    covered = chat.view().messages
-    done = chat.uncover(seq)
-    fill(chat, 2)
-    chat.rewind(to=done.seq - 1)
-    assert chat.view().messages == covered
-    assert tags(chat) == {}
-    assert next(e.rewound_by for e in chat.audit() if e.seq == done.seq) == chat.head_seq()
-    again = chat.uncover(seq)
-    assert again.changed
-    assert again.seq > done.seq
 
 
 def test_undo_never_takes_back_an_uncovering(chat):
