@@ -5,13 +5,14 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, form_named, forms
 from roocontext.log.readings.converse import in_base64
 from support import four_formats, wrong_contents
+from support.examples import examples
 from support.provider_rules import CHECKS
 from support.provider_rules.anthropic import thoughtless
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
@@ -22,15 +23,6 @@ models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
 def strict(form):
     """The form; that of Chat Completions for OpenAI itself, whichever server the replies are of."""
     return form_named(form, "openai" if form == "openai" else None)
-
-
-@given(histories, formats, models, st.booleans())
-def test_any_history_is_accepted_by_every_provider(history, form, model, complete):
-    messages = rows(history)
-    before = copy.deepcopy(messages)
-    out = strict(form).compose(messages, model=model, complete=complete)
-    assert CHECKS[form](out.messages, complete=complete, model=model) == []
-    assert messages == before
 
 
 hostile = st.lists(st.one_of(wrong_contents.cases, st.tuples(formats, acts)), max_size=4)
@@ -47,9 +39,10 @@ def hostile_rows(history):
     return made
 
 
-@given(hostile, formats, models, st.booleans())
-def test_malformed_contents_are_accepted_by_every_provider(history, form, model, complete):
-    messages = hostile_rows(history)
+@settings(max_examples=examples(80))
+@given(st.one_of(histories.map(rows), hostile.map(hostile_rows)), formats, models, st.booleans())
+def test_any_history_is_accepted_by_every_provider(messages, form, model, complete):
+    """Malformed contents too."""
     before = copy.deepcopy(messages)
     out = strict(form).compose(messages, model=model, complete=complete)
     assert CHECKS[form](out.messages, complete=complete, model=model) == []
@@ -60,25 +53,17 @@ DROPPED = {Rule.DUPLICATE, Rule.MISPLACED, Rule.MALFORMED, Rule.UNKNOWN}
 
 
 @given(histories, formats, models)
-def test_every_text_call_and_result_goes_out_once(history, form, model):
+def test_every_text_call_and_result_goes_out_once_and_in_order(history, form, model):
+    """Results go to their calls; texts and calls stay in the order of their rows."""
     out = forms[form].compose(rows(history), model=model)
     sent = json.dumps(out.messages, default=repr)
     lost = {repair.seq for repair in out.repairs if repair.rule in DROPPED}
+    found = []
     for seq, (_, act) in enumerate(history, 1):
         for mark in marks(seq, *act):
             assert sent.count(mark) == 1 or (seq in lost and sent.count(mark) == 0), mark
-
-
-@given(histories, formats, models)
-def test_texts_and_calls_go_out_in_the_order_of_their_rows(history, form, model):
-    out = forms[form].compose(rows(history), model=model)
-    sent = json.dumps(out.messages, default=repr)
-    found = [
-        (sent.index(mark), seq)
-        for seq, (_, act) in enumerate(history, 1)
-        for mark in marks(seq, *act)
-        if mark[0] in "TCD" and mark in sent
-    ]
+            if mark[0] in "TCD" and mark in sent:
+                found.append((sent.index(mark), seq))
     assert [seq for _, seq in sorted(found)] == [seq for _, seq in found]
 
 
@@ -112,21 +97,15 @@ def test_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
 
 
 @given(histories, formats)
-def test_output_of_a_form_goes_out_unchanged(history, form):
-    once = forms[form].compose(rows(history), model=MODELS[form])
-    again = forms[form].compose(own_rows(form, once.messages), model=MODELS[form])
-    assert again.messages == once.messages
-    assert again.repairs == ()
-
-
-@given(histories, formats)
-def test_rows_without_repairs_go_out_as_the_stored_objects(history, form):
+def test_output_of_a_form_goes_out_unchanged_as_the_stored_objects(history, form):
     once = forms[form].compose(rows(history), model=MODELS[form])
     own = own_rows(form, once.messages)
-    again = forms[form].compose(own, model=MODELS[form]).messages
+    again = forms[form].compose(own, model=MODELS[form])
+    assert again.messages == once.messages
+    assert again.repairs == ()
     assert all(
         sent is row.content or sent.get("content") is row.content
-        for sent, row in zip(again, own, strict=True)
+        for sent, row in zip(again.messages, own, strict=True)
         if in_base64(sent) == sent  # bytes are stored in base64
     )
 

@@ -16,16 +16,6 @@ from roocontext.store.loop import request
 from support.dialogue import at, fill, seqs, shown, work
 
 
-def test_summary_stands_where_the_hidden_rows_were(chat):
-    said = fill(chat, 6)
-    summary = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
-    assert shown(chat) == [1, summary, 4, 5, 6]
-    marker = chat.commit(Plan.truncate(chat.view(), [4, 5], "M")).seq
-    assert shown(chat) == [1, summary, marker, 6]
-    chat.append("user", "next")
-    assert shown(chat) == [1, summary, marker, 6, marker + 1]
-
-
 def test_view_of_a_past_seq_does_not_change(chat):
     fill(chat, 5)
     views = [chat.view(as_of=seq) for seq in range(6)]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from roocontext import Plan
 from roocontext.errors import (
     InvalidIdentifier,
     InvalidMessage,
@@ -134,19 +133,6 @@ def test_fork_keeps_client_ids(store):
     fork = chat.fork()
     again = fork.append("user", "hello", client_id="c1")
     assert (again.new, again.seq, again.hash) == (False, first.seq, first.hash)
-
-
-def test_fork_inside_a_rewound_stretch_has_the_view_of_its_entry(store):
-    chat = store.create()
-    written = fill(chat, 8)
-    plan = Plan.condense(chat.view(), written[1:5], "S")
-    summary = chat.commit(plan).seq
-    inside = fill(chat, 2)
-    chat.rewind(to=written[2])
-    fork = chat.fork(inside[0])
-    assert seqs(fork.view()) == seqs(chat.view(as_of=inside[0]).messages)
-    assert seqs(fork.view()) == [written[0], summary, *written[5:], inside[0]]
-    assert fork.stats().rewound_messages == 0
 
 
 def test_fork_at_0_is_empty_and_at_an_unknown_seq_refused(store):

@@ -76,20 +76,6 @@ def test_redaction_follows_the_copies_in_forks_and_parents(chat):
     assert early.verify().ok
 
 
-def test_fork_made_later_carries_the_redaction(chat):
-    fill(chat, 2)
-    chat.append("user", SECRET)
-    fill(chat, 2)
-    chat.redact(3)
-    for at in (3, 4, 5, 6):
-        fork = chat.fork(at)
-        assert fork.verify().ok
-        assert SECRET not in repr([*fork.audit()])
-        assert fork.append("user", "on").new
-        assert fork.fork(3).verify().ok
-    assert chat.fork(2).notes("redaction") == []
-
-
 def test_equal_content_elsewhere_is_no_copy(store):
     one, other = store.create(), store.create()
     for chat in (one, other):
@@ -142,17 +128,6 @@ def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest
     assert not chat.redact(1).changed
     chat.set_metadata({"user": "bob"})
     assert [info.session_id for info in lab.store.sessions(where={"user": "bob"})] == ["s"]
-
-
-def test_redacted_session_can_be_appended_to(chat):
-    written = fill(chat, 6)
-    chat.redact(written[1])
-    chat.commit(Plan.condense(chat.view(), written[:2], "S"))
-    chat.redact(7 + 1)
-    chat.rewind(to=3)
-    chat.undo()
-    assert chat.verify().ok
-    assert chat.rebuild() == 0
 
 
 def test_purge_leaves_its_receipt(store, clock):

@@ -163,17 +163,6 @@ def test_rewind_without_effect_writes_nothing(chat):
     assert state(chat) == again
 
 
-def test_rewinds_out_of_a_rewound_stretch_keep_the_earlier_tag(chat):
-    fill(chat, 10)
-    assert chat.rewind(to=5).seq == 11
-    fill(chat, 2)
-    assert chat.rewind(to=8).seq == 14
-    tags = [entry.rewound_by for entry in chat.audit()]
-    assert tags == [None] * 8 + [11, 11] + [None] + [14, 14] + [None]
-    assert shown(chat) == list(range(1, 9))
-    assert chat.verify().ok
-
-
 def test_rewind_with_a_stale_version_is_refused(chat):
     fill(chat, 3)
     with pytest.raises(VersionConflict):
@@ -196,18 +185,6 @@ def test_undo_gives_back_exactly_the_view(chat):
     assert (done.left, done.returned) == (rewind.returned, rewind.left)
     assert chat.view().messages == before.messages
     assert [entry.rewound_by for entry in chat.audit()] == [None] * chat.head().seq
-
-
-def test_undo_twice_is_redo(chat):
-    fill(chat, 6)
-    chat.rewind(to=3)
-    after = chat.view()
-    first = chat.undo()
-    second = chat.undo()
-    assert second.undone == first.seq
-    assert chat.view().messages == after.messages
-    assert chat.undo().undone == second.seq
-    assert shown(chat) == [1, 2, 3, 4, 5, 6]
 
 
 def test_undo_without_a_rewind_is_refused(chat):
@@ -237,17 +214,6 @@ def test_undo_with_later_entries_is_refused(chat):
     assert shown(chat) == [1, 2, 3, 4, 5]
     chat.undo()
     assert shown(chat) == [1, 2, 8, 9, 10]
-
-
-def test_undo_with_a_later_clearing_is_refused(chat):
-    fill(chat, 1)
-    _, told = work(chat, output="long " * 60)
-    fill(chat, 1)
-    chat.rewind(to=told)
-    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
-    with pytest.raises(UndoRefused) as caught:
-        chat.undo()
-    assert caught.value.since == 1
 
 
 def test_undo_of_another_rewind_is_refused(chat):
