@@ -50,6 +50,23 @@ def asking(format_: str, *calls: Call) -> tuple[str, Any]:
     return "assistant", [{"type": "text", "text": "I look."}, *blocks]
 
 
+def reply(format_: str, content: Any, *, is_cut_off: bool = False) -> dict[str, Any]:
+    """A provider's reply with this content, which a limit may have cut off."""
+    named = {"id": "reply_1", "model": "m", "usage": None}
+    match format_:
+        case "openai":
+            stop = "length" if is_cut_off else "stop"
+            return {**named, "choices": [{"message": content, "finish_reason": stop}]}
+        case "openai-responses":
+            why = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+            return {**named, "output": content, **(why if is_cut_off else {"status": "completed"})}
+        case "gemini":
+            stop = "MAX_TOKENS" if is_cut_off else "STOP"
+            return {"candidates": [{"content": content, "finishReason": stop}], "modelVersion": "m"}
+    stop = "max_tokens" if is_cut_off else "end_turn"
+    return {**named, "type": "message", "content": content, "stop_reason": stop}
+
+
 def result(format_: str, call: Call, output: str) -> tuple[str, Any]:
     """The role and content of a tool's result."""
     tool_id, name = call

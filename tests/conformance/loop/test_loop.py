@@ -10,7 +10,7 @@ from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuch
 from roocontext.log.draft import Sources, message_draft
 from roocontext.store.writing import append
 from support.dialogue import fill
-from support.four_formats import FORMATS, asking, result, words
+from support.four_formats import FORMATS, asking, reply, result, words
 
 pytestmark = pytest.mark.values_on_one_leg
 
@@ -396,24 +396,9 @@ def test_call_that_was_begun_says_so(talk):
 # Replies that a limit cut off
 
 
-def cut_off_reply(form):
-    """A reply with two calls, which its provider says to be cut off."""
-    _, content = asking(form, A, B)
-    named = {"id": "reply_1", "model": "m", "usage": None}
-    match form:
-        case "openai":
-            return named | {"choices": [{"message": content, "finish_reason": "length"}]}
-        case "openai-responses":
-            why = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
-            return named | {"output": content, **why}
-        case "gemini":
-            return {"candidates": [{"content": content, "finishReason": "MAX_TOKENS"}]}
-    return named | {"type": "message", "content": content, "stop_reason": "max_tokens"}
-
-
 def test_last_call_of_a_reply_that_was_cut_off_says_so(talk):
     talk.says("user")
-    talk.chat.record(cut_off_reply(talk.form))
+    talk.chat.record(reply(talk.form, asking(talk.form, A, B)[1], is_cut_off=True))
     assert [call.cut_off for call in talk.chat.pending()] == [False, True]
     first, _ = talk.chat.pending()
     talk.chat.answer(first, "done")

@@ -3,6 +3,7 @@
 import pytest
 
 from roocontext.log.forms import Rule
+from support import four_formats
 
 LONG = "mcp__" + "internal_documentation_server__" * 3
 """A name as MCP clients make it: 98 characters, of which OpenAI and Gemini accept 64."""
@@ -19,25 +20,15 @@ DEFINITIONS = {
 
 
 def reply(form, name):
-    call = {"name": name, "arguments": "{}"}
-    match form:
-        case "openai":
-            calls = [{"id": "c1", "type": "function", "function": call}]
-            message = {"role": "assistant", "content": None, "tool_calls": calls}
-            return {"id": "r1", "model": "m", "choices": [{"message": message}]}
-        case "openai-responses":
-            item = {"type": "function_call", "call_id": "c1", **call}
-            return {"id": "r1", "model": "m", "status": "completed", "output": [item]}
-        case "bedrock-converse":
-            use = {"toolUse": {"toolUseId": "c1", "name": name, "input": {}}}
-            message = {"role": "assistant", "content": [use]}
-            return {"output": {"message": message}, "stopReason": "tool_use"}
-        case "gemini":
-            part = {"functionCall": {"name": name, "args": {}}, "thoughtSignature": "c2ln"}
-            content = {"role": "model", "parts": [part]}
-            return {"responseId": "r1", "modelVersion": "m", "candidates": [{"content": content}]}
-    block = {"type": "tool_use", "id": "c1", "name": name, "input": {}}
-    return {"type": "message", "id": "r1", "model": "m", "content": [block], "stop_reason": "x"}
+    """A reply that calls a tool by this name, signed by Gemini."""
+    if form == "bedrock-converse":
+        use = {"toolUse": {"toolUseId": "c1", "name": name, "input": {}}}
+        message = {"role": "assistant", "content": [use]}
+        return {"output": {"message": message}, "stopReason": "tool_use"}
+    _, content = four_formats.asking(form, ("c1", name))
+    if form == "gemini":
+        content["parts"][-1]["thoughtSignature"] = "c2ln"
+    return four_formats.reply(form, content)
 
 
 def name_in(form, request):
