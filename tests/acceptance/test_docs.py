@@ -90,9 +90,9 @@ def run(page: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "page"}
     try:
         _run_in(namespace, page)
-    finally:  # a page leaves its stores to the end of the process
+    finally:  # a page leaves them to the end of the process
         for value in namespace.values():
-            if isinstance(value, Store):
+            if isinstance(value, Store | sqlite3.Connection):
                 value.close()
 
 
