@@ -12,12 +12,13 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
-from mcp.types import Resource, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, Resource, ToolAnnotations
+from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roocontext import reports
-from roocontext.errors import InvalidIdentifier, RooContextError, SessionNotFound
+from roocontext.errors import InvalidIdentifier, InvalidOption, RooContextError, SessionNotFound
 from roocontext.mcp.tools import LONGEST, StoreTools, answer_text
 
 if TYPE_CHECKING:
@@ -74,6 +75,21 @@ class SessionServer(MCPServer[Any]):
             mime_type="application/json",
             security=free,
         )(self._session)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Any = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Wrong arguments are named, and not quoted as the SDK does."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            wrong = "; ".join(
+                f"{fault['loc'][0]}: {fault['msg']}" for fault in error.__cause__.errors()
+            )
+            refused = InvalidOption(f"Wrong arguments: {wrong}.", name="arguments")
+            raise ToolError(f"Error executing tool {name}: {explained(refused)}") from None
 
     async def list_resources(self) -> list[Resource]:
         """The newest sessions."""

@@ -4,7 +4,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 
 from roocontext import reports
 from roocontext.log.values import as_json
@@ -69,6 +69,20 @@ Longest = Annotated[
     int, about("Texts with more characters are cut in the middle.", ge=2, le=100_000)
 ]
 After = Annotated[str | None, about("The `next` of the page before, for the next page.")]
+
+
+def _text_or_blocks(value: Any, check_text: ValidatorFunctionWrapHandler) -> Any:
+    """The blocks of a list, which the store checks, or a text."""
+    return value if isinstance(value, list) else check_text(value)
+
+
+Content = Annotated[
+    # A text for the SDK: it would read JSON in the text of a parameter that may be a list.
+    str,
+    WrapValidator(_text_or_blocks),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]}),
+    about("A text, or a list of content blocks."),
+]
 Expected = Annotated[
     int | None, about("Refuse if the session has changed since this `head_seq` was read.")
 ]
@@ -141,13 +155,16 @@ class StoreTools:
     def list_sessions(
         self,
         text: Annotated[str, about("A text in the id, title or first prompt. Empty: all.")] = "",
-        parent: Annotated[str | None, about("Only the children of this session.")] = None,
+        parent: Annotated[
+            str | None, about("Only the children of this session, named as elsewhere.")
+        ] = None,
         limit: Limit = 20,
         after: After = None,
     ) -> str:
         """List sessions, the newest first, with their titles, sizes and context gauges."""
+        above = None if parent is None else reports.naming.parent_named(self._store, parent)
         page = reports.sessions.matching_sessions(
-            self._store, text, parent=parent, limit=limit, after=after
+            self._store, text, parent=above, limit=limit, after=after
         )
         return answer_text(page, LONGEST)
 
@@ -169,9 +186,7 @@ class StoreTools:
     def append(
         self,
         session: SessionName,
-        content: Annotated[
-            str | list[dict[str, Any]], about("A text, or a list of content blocks.")
-        ],
+        content: Content,
         role: Annotated[str, about("user or assistant.")] = "user",
         client_id: Annotated[
             str | None, about("An id of this request: a repetition with it is stored once.")

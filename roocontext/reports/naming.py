@@ -11,7 +11,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from roocontext.errors import InvalidOption, MessageNotFound, SessionNotFound, SessionPurged
+from roocontext.errors import (
+    InvalidOption,
+    MessageNotFound,
+    SessionArchived,
+    SessionNotFound,
+    SessionPurged,
+)
 
 if TYPE_CHECKING:
     from roocontext import Session, SessionInfo, Store
@@ -96,6 +102,14 @@ def session_named(store: "Store", name: str) -> str:
     more = " and more" if len(matches) > _SHOWN else ""
     line = f"Several sessions begin with {name!r}{where}: {names}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
+
+
+def parent_named(store: "Store", name: str) -> str:
+    """The id of the session with this name, which may be purged or archived."""
+    try:
+        return session_named(store, name)
+    except (SessionPurged, SessionArchived) as error:
+        return str(error.facts["session_id"])
 
 
 def after_colon(store: "Store", beginning: str) -> "list[SessionInfo]":

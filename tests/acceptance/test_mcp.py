@@ -133,6 +133,34 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
 
 @on_a_file
 @pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"a": 1}',
+        "null",
+        "12",
+        '[{"type": "text", "text": "x"}]',
+        [{"type": "text", "text": "x"}],
+    ],
+)
+def test_appended_text_that_is_json_stays_a_text(store: Store, content: Any) -> None:
+    ask(store, "append", session="parser", content=content, allow_write=True)
+    assert store.session("parser").view().messages[-1].content == content
+
+
+@on_a_file
+def test_children_of_a_session_are_listed_by_its_name(store: Store) -> None:
+    store.create("child", parent="parser")
+    for name in ("parser", "pars", "last~1", "=parser"):
+        (row,) = ask(store, "list_sessions", parent=name)["sessions"]
+        assert row["session_id"] == "child"
+    assert "SessionNotFound" in ask(store, "list_sessions", parent="nobody")
+    store.purge("parser")
+    assert len(ask(store, "list_sessions", parent="parser")["sessions"]) == 1
+
+
+@on_a_file
+@pytest.mark.parametrize(
     ("tool", "given", "error"),
     [
         (
@@ -149,6 +177,10 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
         ("search_history", {"query": "x", "after": "x"}, "InvalidOption"),
         ("search_history", {"query": "x", "session": "nobody"}, "SessionNotFound"),
         ("append", {"session": "parser", "content": "x", "role": "nobody"}, "InvalidMessage"),
+        ("append", {"session": "parser", "content": {"message 1": "message 1"}}, "valid string"),
+        ("append", {"session": "parser", "content": "message 1", "role": ["message 1"]}, "role: "),
+        ("append", {"session": "parser", "content": "message 1", "expected_seq": "x"}, "InvalidOp"),
+        ("append", {"session": "parser"}, "InvalidOption (usage): Wrong arguments: content"),
     ],
 )
 def test_errors_have_names_and_no_content(

@@ -4,7 +4,7 @@ import shutil
 import sys
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -25,10 +25,6 @@ from roocontext.cli.options import (
 )
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
-from roocontext.errors import SessionArchived, SessionPurged
-
-if TYPE_CHECKING:
-    from roocontext import Store
 
 app = typer.Typer()
 
@@ -91,7 +87,7 @@ def sessions(
             answer = reports.sessions.matching_sessions(
                 store,
                 text,
-                parent=None if parent is None else _parent(store, parent),
+                parent=None if parent is None else reports.naming.parent_named(store, parent),
                 where=reports.naming.conditions(where),
                 since=since,
                 until=older_than,
@@ -119,11 +115,3 @@ def _room(context: CommandContext) -> int:
     if context.as_json or not terminal.is_terminal(sys.stdout):
         return _USUAL
     return max(1, shutil.get_terminal_size().lines - _OTHER_LINES)
-
-
-def _parent(store: "Store", name: str) -> str:
-    """The id of the session with this name, which may be purged or archived."""
-    try:
-        return reports.naming.session_named(store, name)
-    except (SessionPurged, SessionArchived) as error:
-        return str(error.facts["session_id"])
