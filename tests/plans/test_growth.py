@@ -6,6 +6,7 @@ virtual machine that they take, which are the same on every machine.
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,20 @@ def test_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Sto
     )
     assert long[0] == short[0]
     assert long[1] < 1.2 * short[1]
+
+
+def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, store: Store) -> None:
+    costs = []
+    for name, count in (("short", 50), ("long", 200)):
+        chat = store.create(name)
+        for number in range(count):
+            asked = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
+            said = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "needle"}
+            chat.append("assistant", [asked])
+            chat.append("user", [said])
+        found = partial(store.search, "needle", session=name, tool="read")
+        costs.append(work.of(found)[1])
+    assert costs[1] < 5 * costs[0]
 
 
 @pytest.mark.parametrize("few", [1, 100])

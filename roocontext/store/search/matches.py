@@ -103,17 +103,19 @@ _CLEARED = (
     .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
     .order_by(clearings.c.block)
 )
-_CALLS_BEFORE = (
+# One row: most calls are right before their result, and what is before them need not be read. The
+# skeleton of a redacted call still has its name.
+_CALL_BEFORE = (
     log_rows("seq", "format", "role", "content")
     .where(
         entries.c.seq < bindparam("seq"),
         entries.c.tools.is_not(None),
         entries.c.tools.like(bindparam("calls"), escape="!"),
-        entries.c.salt.is_not(None),
     )
     .order_by(entries.c.seq.desc())
-    .limit(20)
+    .limit(1)
 )
+_MOST_CALLS = 20
 _LONGEST_LIKE = 200
 """The characters of an id that are looked for: SQLite refuses patterns of 50,000."""
 
@@ -202,8 +204,12 @@ class Matcher:
         # LIKE may find others too, because it ignores case on SQLite, but the newest are enough.
         named = re.sub("([!%_])", r"!\1", encode(call_id)[:_LONGEST_LIKE])
         calls = f"{encode([CALL])[:-1]},%{named}%"
-        place = {"session_id": key.session_id, "seq": key.seq}
-        for seq, format_, role, stored in self._tx.rows(_CALLS_BEFORE, calls=calls, **place):
+        seq = key.seq
+        for _ in range(_MOST_CALLS):
+            row = self._tx.row(_CALL_BEFORE, session_id=key.session_id, seq=seq, calls=calls)
+            if row is None:
+                break
+            seq, format_, role, stored = row
             content = searchable_content(key.session_id, seq, format_, role, stored)
             names = call_names(reader(format_).blocks(role, content)[1])
             if call_id in names:

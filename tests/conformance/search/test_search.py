@@ -284,6 +284,14 @@ def test_outputs_are_of_a_tool_however_many_calls_came_between(lab):
     assert seqs(found_now) == expected
 
 
+def test_output_of_a_redacted_call_is_of_its_tool(lab):
+    chat = lab.store.create()
+    chat.append("assistant", [call("t1", command="needle")])
+    output = chat.append("user", [result("t1", "needle")]).seq
+    chat.redact(1)
+    assert seqs(lab.store.search("needle", tool="run")) == [output]
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_search_filters_select_hits(lab, indexed):
     store = lab.store
