@@ -252,9 +252,10 @@ def test_writers_meanwhile_lose_nothing(one_server: str) -> None:
             assert chat.verify().ok
 
 
-def test_schema_of_its_own(one_server: str, sql: Any) -> None:
-    sql(one_server, "CREATE SCHEMA agents")
-    url = make_url(one_server).update_query_dict({"options": "-c search_path=agents"})
+@pytest.mark.parametrize("schema", ["agents", '"Agents"'])
+def test_schema_of_its_own(one_server: str, sql: Any, schema: str) -> None:
+    sql(one_server, f"CREATE SCHEMA {schema}")
+    url = make_url(one_server).update_query_dict({"options": f"-c search_path={schema}"})
     with Store.open(url) as store:
         chat = store.create("s")
         assert distribute(url).rows["sessions"] == 1
@@ -262,7 +263,7 @@ def test_schema_of_its_own(one_server: str, sql: Any) -> None:
         chat.append("user", "hello again")
         assert chat.verify().ok
     placed = "SELECT DISTINCT relnamespace::regnamespace::text FROM pg_dist_partition"
-    assert sql(one_server, f"{placed} JOIN pg_class ON oid = logicalrelid") == [("agents",)]
+    assert sql(one_server, f"{placed} JOIN pg_class ON oid = logicalrelid") == [(schema,)]
 
 
 def test_what_cannot_be_distributed_is_refused(

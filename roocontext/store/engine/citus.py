@@ -35,18 +35,18 @@ _IS_COORDINATOR = "SELECT groupid = 0 FROM pg_dist_local_group"
 _WRITERS = (
     "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_class ON pg_class.oid = relation"
     " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND relnamespace = current_schema()::regnamespace AND relname = ANY(:tables)"
+    " AND relnamespace = quote_ident(current_schema())::regnamespace AND relname = ANY(:tables)"
     " AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock')"
     " AND granted AND pid <> pg_backend_pid()"
 )
 _APPENDS = (
     "SELECT oid::regprocedure::text FROM pg_proc WHERE proname ~ '^roocontext_append_v'"
-    " AND pronamespace = current_schema()::regnamespace ORDER BY proname"
+    " AND pronamespace = quote_ident(current_schema())::regnamespace ORDER BY proname"
 )
 # Those that a TRUNCATE fires, which is bit 32 of their type.
 _TRUNCATE_GUARDS = (
     "SELECT relname, tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
-    " WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal"
+    " WHERE relnamespace = quote_ident(current_schema())::regnamespace AND NOT tgisinternal"
     " AND tgenabled <> 'D' AND tgtype & 32 <> 0"
 )
 

@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 from roocontext.store.engine.schema import DISTRIBUTION, entries
 
 IS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+# A cast reads a name as SQL does, so that one without quotes may be that of another schema.
 _DISTRIBUTED = (
     "SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
-    " WHERE relnamespace = current_schema()::regnamespace"
+    " WHERE relnamespace = quote_ident(current_schema())::regnamespace"
 )
 _NODES = (
     "SELECT nodename || ':' || nodeport, isactive, shouldhaveshards, coalesce(success, false),"

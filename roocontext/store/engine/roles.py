@@ -50,7 +50,7 @@ END
 $$"""
 _POLICIES = (
     "SELECT polname, polroles[1]::regrole::text FROM pg_policy JOIN pg_class"
-    " ON pg_class.oid = polrelid AND relnamespace = current_schema()::regnamespace"
+    " ON pg_class.oid = polrelid AND relnamespace = quote_ident(current_schema())::regnamespace"
     " WHERE relname = :table"
 )
 _OLDEST = 150_000
@@ -177,7 +177,7 @@ def _on_one_server(connection: Connection, administrator: str | None) -> list[st
     steps = _policies(administrator, f"owner = {named}", own)
     reader = connection.exec_driver_sql(
         "SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'roocontext_matches_v1'"
-        " AND pronamespace = current_schema()::regnamespace"
+        " AND pronamespace = quote_ident(current_schema())::regnamespace"
     ).scalar()
     if reader is not None:
         # The function that searches the index reads it with the rights of this role.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from conformance.sessions.test_owners import ID, Stores, attack, theirs
 from roocontext import Store
@@ -187,6 +188,26 @@ def test_every_table_with_a_session_is_secured(secured: Secured) -> None:
             " AND relforcerowsecurity AND relnamespace = 'public'::regnamespace"
         ).fetchall()
         assert sorted(name for (name,) in rows) == sorted(TABLES)
+
+
+def test_only_the_schema_of_the_store_is_secured_whatever_its_name(postgres_url: str) -> None:
+    names = ["agents", "Agents", "my agents"]
+    plain = make_url(postgres_url).set(drivername="postgresql")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as owner:
+        for name in names:
+            owner.execute(f'CREATE SCHEMA "{name}"')
+            options = f'-c search_path="{name}"'.replace('"my ', '"my\\ ')
+            url = plain.update_query_dict({"options": options})
+            Store.open(url).close()
+            if name != "agents":
+                secure(url)
+        secured = owner.execute(
+            "SELECT DISTINCT relnamespace::regnamespace::text FROM pg_policy JOIN pg_class"
+            " ON pg_class.oid = polrelid ORDER BY 1"
+        )
+        assert [row[0] for row in secured] == ['"Agents"', '"my agents"']
+        for name in names:
+            owner.execute(f'DROP SCHEMA "{name}" CASCADE')
 
 
 def test_dry_run_changes_nothing(postgres_url: str) -> None:
