@@ -168,6 +168,16 @@ def test_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Sto
     assert long[1] < 1.2 * short[1]
 
 
+def test_later_page_of_the_best_hits_costs_no_more(work: Work, store: Store) -> None:
+    store.create().append_many([NewMessage("user", f"needle {number}") for number in range(400)])
+    costs, after = [], None
+    for _ in range(18):
+        found = partial(store.search, "needle", after=after)
+        costs.append(work.of(found)[1])
+        after = found().next
+    assert costs[17] < 1.5 * costs[3]
+
+
 def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, store: Store) -> None:
     costs = []
     for name, count in (("short", 50), ("long", 200)):

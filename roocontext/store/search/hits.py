@@ -98,16 +98,19 @@ def search(tx: Transaction, asked: Search, text_search: str) -> HitPage:
         return HitPage()
     asked = with_family(tx, asked)
     archived = archived_in(tx, asked) if asked.start is None else None
-    end = asked.skip + asked.limit
-    is_ranked = asked.order == "best"
+    # Behind the ranked matches is the order of time, and a page begins where it continues.
+    is_ranked = asked.order == "best" and asked.skip < RANKED
+    skip = asked.skip if is_ranked else 0
+    end = skip + asked.limit
     matcher = Matcher(tx, asked, text_search)
     most = max(is_ranked * RANKED, end + 1)
     matches = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
-    page = (_ranked(matches) if is_ranked else matches)[asked.skip : end]
+    page = (_ranked(matches) if is_ranked else matches)[skip:end]
     following = None
     if len(matches) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
-        first, skipped = (matches[0], end) if is_ranked else (matches[end], 0)
+        continues = is_ranked and end < RANKED
+        first, skipped = (matches[0], end) if continues else (matches[end], RANKED)
         following = write_cursor(f"search, {asked.order}", *first.key, skipped)
     hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
     return HitPage(hits, following, archived)
