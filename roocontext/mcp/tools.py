@@ -49,7 +49,7 @@ def cut_texts(value: Any, longest: int) -> Any:
 
 
 def about(description: str, **limits: Any) -> Any:
-    """What a model is told about a parameter, and its limits."""
+    """The field of a parameter: its description for the model, and its limits."""
     return Field(description=description, **limits)
 
 
