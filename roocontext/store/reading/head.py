@@ -160,10 +160,10 @@ def read_head(log: SessionLog) -> SessionHead:
 
 
 def read_with_head(
-    log: SessionLog, queries: Sequence[Query], head: Query = HEAD
+    log: SessionLog, queries: Sequence[Query], head: Query | None = None
 ) -> tuple[SessionHead, list[list[SqlRow]]]:
     """Read the head of a session and the rows of other queries, in one request."""
-    rows, *others = log.all([head, *queries])
+    rows, *others = log.all([head or HEAD, *queries])
     return to_head(log.session_id, rows), others
 
 
