@@ -13,25 +13,23 @@ from roocontext.formats.imports import import_paths
 from roocontext.formats.player import play
 from roocontext.formats.writing import SessionImport
 from roocontext.log.forms import Rule
-from support.transcripts import Transcript, shown, use
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Transcript:
-    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+from support.transcripts import Transcript, sent, use, words
 
 
 def take(store: Any, path: Path, **options: Any) -> list[SessionImport]:
-    return [play(store, one, **options) for one in claude_code.sources(path)]
+    """Import a transcript. A second import, which changes nothing, follows each."""
+    sources = list(claude_code.sources(path))
+    done = [play(store, one, **options) for one in sources]
+    assert [play(store, one, **options).new for one in sources] == [0] * len(sources)
+    return done
 
 
 def chat_of(store: Any, name: str = "claude-code:s-1") -> Any:
     return store.session(name)
 
 
-def seen(chat: Any) -> list[Any]:
-    """The view: roles, and texts or tools in short."""
-    return [(role[0], words) for role, words in shown(chat)]
+def words_of(store: Any) -> str:
+    return words(chat_of(store))
 
 
 def records(chat: Any) -> list[Any]:
@@ -80,10 +78,9 @@ def test_parallel_calls_are_no_branches(store, file):
     file.reply("m2", "done", stop="end_turn")
     take(store, file.path)
     chat = chat_of(store)
-    assert seen(chat) == [
-        *(("u", "go"), ("a", "t1"), ("a", "t2"), ("u", "=t1"), ("u", "=t2")),
-        ("a", "done"),
-    ]
+    assert words(chat) == "go t1 t2 =t1 =t2 done"
+    roles = [message.role for message in chat.view().messages]
+    assert roles == ["user", *["assistant"] * 2, *["user"] * 2, "assistant"]
     assert not [entry for entry in chat.audit() if entry.kind == "rewind"]
     assert {repair.rule for repair in chat.repairs()} == {Rule.MERGED}
     assert len(records(chat)) == 7 + 1  # with the metadata
@@ -95,8 +92,7 @@ def test_results_between_the_rows_of_a_reply_come_after_it(store, file):
     file.result("t1", parent=first, move=False)
     second = file.reply("m1", use("t2"), parent=first, stop="tool_use")
     file.result("t2", parent=second)
-    take(store, file.path)
-    assert [words for _, words in seen(chat_of(store))] == ["go", "t1", "t2", "=t1", "=t2"]
+    assert sent(store, file) == "go t1 t2 =t1 =t2"
 
 
 def test_edited_prompt_is_a_rewind(store, file):
@@ -107,14 +103,11 @@ def test_edited_prompt_is_a_rewind(store, file):
     take(store, file.path)
     file.user("instead", parent=at)
     (done,) = take(store, file.path)
-    chat = chat_of(store)
-    assert seen(chat) == [("u", "hello"), ("a", "yes"), ("u", "instead")]
-    assert done.messages == 1
-    # All at once gives the same.
-    with Store.open(":memory:") as fresh:
-        take(fresh, file.path)
-        assert seen(chat_of(fresh)) == seen(chat)
-        assert len(list(chat_of(fresh).audit())) == len(list(chat.audit()))
+    assert (words_of(store), done.messages) == ("hello yes instead", 1)
+    with Store.open(":memory:") as fresh:  # all at once gives the same
+        assert sent(fresh, file) == "hello yes instead"
+        audits = [len(list(chat_of(one).audit())) for one in (fresh, store)]
+    assert audits[0] == audits[1]
 
 
 def test_compaction_becomes_a_summary(store, file):
@@ -124,12 +117,9 @@ def test_compaction_becomes_a_summary(store, file):
     file.user("three")
     file.compact("S2")
     file.user("four")
-    take(store, file.path)
-    chat = chat_of(store)
-    assert seen(chat) == [("u", "S2"), ("u", "four")]
-    kinds = [entry.kind for entry in chat.audit() if entry.kind != "note"]
+    assert sent(store, file) == "S2 four"
+    kinds = [entry.kind for entry in chat_of(store).audit() if entry.kind != "note"]
     assert kinds == ["message", "message", "summary", "message", "summary", "message"]
-    assert take(store, file.path)[0].new == 0
 
 
 @pytest.mark.parametrize("newer", [True, False])
@@ -142,8 +132,7 @@ def test_compaction_that_keeps_rows_leaves_them_visible(store, file, newer):
     segment = {"preservedSegment": {"headUuid": head, "anchorUuid": "u-6", "tailUuid": tail}}
     file.compact("S", **(kept if newer else segment))
     file.user("more", parent=tail)
-    take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+    assert sent(store, file) == "S kept kept too more"
 
 
 def test_file_that_begins_with_a_compaction_begins_with_its_summary(store, file):
@@ -151,7 +140,7 @@ def test_file_that_begins_with_a_compaction_begins_with_its_summary(store, file)
     file.compact("S")
     file.user("more")
     (done,) = take(store, file.path)
-    assert (seen(chat_of(store)), done.problems) == ([("u", "S"), ("u", "more")], ())
+    assert (words_of(store), done.problems) == ("S more", ())
 
 
 @pytest.mark.parametrize("attached", [True, False])
@@ -164,8 +153,7 @@ def test_compaction_without_a_summary_hides_all_before_it(store, file, attached)
     if attached:
         file.row("attachment", attachment={"type": "skill_listing"})
     file.user("more")
-    take(store, file.path)
-    assert seen(chat_of(store)) == [("u", "more")]
+    assert sent(store, file) == "more"
 
 
 def test_micro_compaction_clears(store, file):
@@ -182,7 +170,6 @@ def test_micro_compaction_clears(store, file):
     chat = chat_of(store)
     (result,) = [m for m in chat.view().messages if m.cleared]
     assert result.content[0]["content"] == claude_code.CLEARED
-    assert take(store, file.path)[0].new == 0
 
 
 def test_rows_are_taken_once(store, file):
@@ -190,8 +177,7 @@ def test_rows_are_taken_once(store, file):
     file.user("two")
     text = file.path.read_text()
     file.path.write_text(text + text.replace('"two"', '"changed"'))
-    take(store, file.path)
-    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+    assert sent(store, file) == "one two"
 
 
 def test_two_records_on_a_line_are_both_taken(store, file):
@@ -200,7 +186,7 @@ def test_two_records_on_a_line_are_both_taken(store, file):
     file.line({"type": "summary", "summary": "T", "leafUuid": "u-1"})
     file.user("two")
     (done,) = take(store, file.path)
-    assert (seen(chat_of(store)), done.problems) == ([("u", "one"), ("u", "two")], ())
+    assert (words_of(store), done.problems) == ("one two", ())
     assert chat_of(store).info().title == "T"
 
 
@@ -214,10 +200,9 @@ def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
     file.line({"type": "never-seen", "x": [1]})
     (done,) = take(store, file.path)
     assert [one.line for one in done.problems] == [2, 4, 5, 6]
-    assert seen(chat_of(store))[-1] == ("u", "two")
+    assert words_of(store).endswith(" two")
     kinds = [note.content["kind"] for note in chat_of(store).notes("imported")]
     assert {"refused", "hologram", "never-seen"} <= set(kinds)
-    assert take(store, file.path)[0].new == 0
 
 
 def test_transcript_of_which_no_row_can_be_read_has_failed(store, file):
@@ -238,8 +223,7 @@ def test_invalid_json_in_an_unused_field_is_reported(store, file):
     file.user("two")
     (done,) = take(store, file.path)
     assert [one.line for one in done.problems] == [2, 3]
-    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
-    assert take(store, file.path)[0].new == 0
+    assert words_of(store) == "one two"
 
 
 def test_record_nested_too_deeply_is_reported_and_a_message_is_kept_as_text(store, file):
@@ -252,10 +236,9 @@ def test_record_nested_too_deeply_is_reported_and_a_message_is_kept_as_text(stor
     file.user("three")
     (done,) = take(store, file.path)
     assert [one.line for one in done.problems] == [1, 2, 3]
-    assert seen(chat_of(store)) == [("u", "one"), ("u", "three")]
+    assert words_of(store) == "one three"
     refused = [n for n in chat_of(store).notes("imported") if n.content["kind"] == "refused"]
     assert any("two" in note.content["text"] for note in refused)
-    assert take(store, file.path)[0].new == 0
 
 
 def test_cycle_of_parents_is_cut(store, file):
@@ -272,8 +255,7 @@ def test_result_below_a_cycle_of_texts_is_taken(store, file):
     file.user("one", parent="u-3")
     file.user("two", parent="u-2")
     file.result("t1", parent="u-3")
-    take(store, file.path)
-    assert seen(chat_of(store)) == [("a", "t1"), ("u", "=t1")]
+    assert sent(store, file) == "t1 =t1"
     assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 4
 
 
@@ -288,18 +270,17 @@ def test_side_chains_are_child_sessions(store, file):
     agent.user("look", isSidechain=True, agentId="a2")
     take(store, file.path)
     take(store, agent.path)
-    assert seen(chat_of(store)) == [("u", "one"), ("a", "t1"), ("u", "=t1")]
+    assert words_of(store) == "one t1 =t1"
     children = chat_of(store).children()
     assert [one.session_id for one in children] == ["claude-code:s-1/a1", "claude-code:s-1/a2"]
-    assert seen(store.session("claude-code:s-1/a1")) == [("u", "do it"), ("a", "did")]
+    assert words(store.session("claude-code:s-1/a1")) == "do it did"
 
 
 def test_errors_of_the_api_are_not_sent(store, file):
     file.user("one")
     file.reply("m1", "API Error: 529", isApiErrorMessage=True)
     file.user("two")
-    take(store, file.path)
-    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+    assert sent(store, file) == "one two"
 
 
 def test_entries_of_others_are_never_rewound(store, file):
@@ -307,7 +288,6 @@ def test_entries_of_others_are_never_rewound(store, file):
     take(store, file.path)
     chat = chat_of(store)
     chat.append("user", "mine")
-    assert take(store, file.path)[0].new == 0
     file.user("two")
     before = chat.head()
     with pytest.raises(SourceDiverged):
@@ -315,8 +295,8 @@ def test_entries_of_others_are_never_rewound(store, file):
     assert chat.head() == before
     (done,) = take(store, file.path, on_conflict="fork")
     assert (done.forked_from, done.session_id) == (chat.id, "claude-code:s-1~2")
-    assert seen(store.session(done.session_id)) == [("u", "one"), ("u", "two")]
-    assert seen(chat) == [("u", "one"), ("u", "mine")]
+    assert words(store.session(done.session_id)) == "one two"
+    assert words(chat) == "one mine"
     file.user("three")
     (done,) = take(store, file.path)
     assert (done.session_id, done.messages) == ("claude-code:s-1~2", 1)
@@ -331,13 +311,12 @@ def test_source_that_was_rewritten_and_restored_is_followed(store, file):
     file.path.write_text(old.replace('"two"', '"changed"'))
     (done,) = take(store, file.path)
     assert (done.rewound, done.messages) == (True, 2)
-    assert [text for _, text in seen(chat_of(store))] == ["one", "changed", "three"]
+    assert words_of(store) == "one changed three"
     file.path.write_text(old)
     (done,) = take(store, file.path)
     assert (done.rewound, done.messages) == (True, 0)
-    assert [text for _, text in seen(chat_of(store))] == ["one", "two", "three"]
+    assert words_of(store) == "one two three"
     assert chat_of(store).verify().ok
-    assert take(store, file.path)[0].new == 0
 
 
 def test_file_that_grows_line_by_line_equals_the_whole(store, file):
@@ -363,7 +342,7 @@ def test_file_that_grows_line_by_line_equals_the_whole(store, file):
         whole = file.path.with_name(f"whole-{number}.jsonl")
         whole.write_text("".join(lines[:number]))
         take(store, whole)
-        assert seen(chat_of(store)) == seen(store.session(f"claude-code:whole-{number}"))
+        assert words_of(store) == words(store.session(f"claude-code:whole-{number}"))
     # Nothing was written twice on the way: sixteen rows, one rewind, and the metadata.
     assert chat_of(store).head().seq == len(lines) + 2
     assert chat_of(store).verify().ok
@@ -391,12 +370,11 @@ def test_kept_row_is_written_again_after_the_summary(store, file):
     file.user("more", parent=kept)
     (done,) = take(store, file.path)
     # The row comes after the summary, so it is hidden where it is, and written again.
-    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more"]
+    assert words_of(store) == "S kept more"
     assert done.again == 1
-    assert take(store, file.path)[0].new == 0
     file.user("and more")
     assert take(store, file.path)[0].messages == 1
-    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more", "and more"]
+    assert words_of(store) == "S kept more and more"
 
 
 def test_kept_row_hidden_by_an_earlier_compaction_is_written_again(store, file):
@@ -407,9 +385,8 @@ def test_kept_row_hidden_by_an_earlier_compaction_is_written_again(store, file):
     file.compact("S2", preservedMessages={"anchorUuid": "u-8", "uuids": [first, tail]})
     file.user("more", parent=tail)
     (done,) = take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["S2", "kept at last", "kept", "more"]
+    assert words_of(store) == "S2 kept at last kept more"
     assert (done.again, done.problems) == (2, ())
-    assert take(store, file.path)[0].new == 0
 
 
 def test_earlier_summary_and_a_row_that_it_hides_may_be_kept(store, file):
@@ -422,7 +399,7 @@ def test_earlier_summary_and_a_row_that_it_hides_may_be_kept(store, file):
     file.user("three")
     (done,) = take(store, file.path)
     assert (done.problems, done.again) == ((), 2)
-    assert [text for _, text in seen(chat_of(store))] == ["S2", "one", "S1", "three"]
+    assert words_of(store) == "S2 one S1 three"
 
 
 def test_hidden_row_kept_before_a_summary_is_reported(store, file):
@@ -431,21 +408,22 @@ def test_hidden_row_kept_before_a_summary_is_reported(store, file):
     head = file.user("kept")
     file.compact("S2", preservedMessages={"anchorUuid": "u-5", "uuids": [first, head]})
     (done,) = take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["kept", "S2"]
+    assert words_of(store) == "kept S2"
     assert [(one.line, one.what) for one in done.problems] == [
         (6, "an earlier compaction hides 1 of the messages that it keeps")
     ]
 
 
-def test_rows_kept_before_the_summary_stay_in_place(store, file):
+@pytest.mark.parametrize(
+    ("anchor", "seen"), [("u-4", "kept kept too S more"), ("u-5", "S kept kept too more")]
+)
+def test_segment_is_kept_before_or_after_the_summary_as_its_anchor_says(store, file, anchor, seen):
     head = file.user("kept")
     tail = file.reply("m1", "kept too", stop="end_turn")
     file.user("hidden")
-    segment = {"headUuid": head, "anchorUuid": "u-4", "tailUuid": tail}
-    file.compact("S", preservedSegment=segment)
+    file.compact("S", preservedSegment={"headUuid": head, "anchorUuid": anchor, "tailUuid": tail})
     file.user("more")
-    take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["kept", "kept too", "S", "more"]
+    assert sent(store, file) == seen
 
 
 def test_kept_segment_has_all_results(store, file):
@@ -456,8 +434,7 @@ def test_kept_segment_has_all_results(store, file):
     tail = file.result("t2", parent=other)
     segment = {"headUuid": head, "anchorUuid": "u-7", "tailUuid": tail}
     file.compact("S", preservedSegment=segment)
-    take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["S", "t1", "t2", "=t1", "=t2"]
+    assert sent(store, file) == "S t1 t2 =t1 =t2"
 
 
 def test_branch_after_an_empty_micro_compaction_is_followed(store, file):
@@ -466,8 +443,7 @@ def test_branch_after_an_empty_micro_compaction_is_followed(store, file):
     file.user("left")
     file.user("instead", parent=at)
     (done,) = take(store, file.path)
-    assert (done.problems, [text for _, text in seen(chat_of(store))]) == ((), ["one", "instead"])
-    assert take(store, file.path)[0].new == 0
+    assert (done.problems, words_of(store)) == ((), "one instead")
 
 
 def test_removed_ids_do_not_merge_rows(store, file):
@@ -479,17 +455,13 @@ def test_removed_ids_do_not_merge_rows(store, file):
     file.result("REDACTED", **removed)
     (done,) = take(store, file.path)
     assert done.messages == 5
-    assert [text for _, text in seen(chat_of(store))] == [
-        *("one", "REDACTED", "=REDACTED", "REDACTED", "=REDACTED"),
-    ]
-    assert take(store, file.path)[0].new == 0
+    assert words_of(store) == "one REDACTED =REDACTED REDACTED =REDACTED"
 
 
 def test_duplicate_with_another_version_becomes_a_note(store, file):
     file.user("one")
     file.user("one", uuid="u-1", parent=None, version="2.1.99")
-    take(store, file.path)
-    assert seen(chat_of(store)) == [("u", "one")]
+    assert sent(store, file) == "one"
     (note,) = [one for one in chat_of(store).notes("imported") if one.content["kind"] == "user"]
     assert note.content["record"]["version"] == "2.1.99"
 
@@ -511,8 +483,7 @@ def test_compaction_keeps_rows_after_its_logical_parent(store, file):
     segment = {"headUuid": head, "anchorUuid": "u-5", "tailUuid": tail}
     file.compact("S", logical=last, preservedSegment=segment)
     file.user("more")
-    take(store, file.path)
-    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+    assert sent(store, file) == "S kept kept too more"
 
 
 def test_branch_after_a_refused_message_is_followed(store, file):
@@ -522,8 +493,7 @@ def test_branch_after_a_refused_message_is_followed(store, file):
     file.user("instead", parent=at)
     (done,) = take(store, file.path)
     assert [one.line for one in done.problems] == [2]
-    assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
-    assert take(store, file.path)[0].new == 0
+    assert words_of(store) == "one instead"
 
 
 def test_parent_in_another_file_is_not_looked_for(store, file):
@@ -532,4 +502,4 @@ def test_parent_in_another_file_is_not_looked_for(store, file):
     resumed.at, resumed.count = leaf, 10
     resumed.user("two")
     take(store, resumed.path)
-    assert seen(chat_of(store, "claude-code:s-2")) == [("u", "two")]
+    assert words(chat_of(store, "claude-code:s-2")) == "two"

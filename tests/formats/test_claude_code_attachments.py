@@ -1,6 +1,5 @@
 """Attachments as Claude Code sends them after a resume, recorded with 2.1.261 to 2.1.330."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,15 +7,12 @@ import pytest
 from roocontext import Store
 from support.transcripts import Transcript, say, sent, use
 
-NEW = "2.1.261"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Transcript:
-    transcript = Transcript(tmp_path / "-work" / "s-1.jsonl")
-    transcript.version = NEW
-    return transcript
+@pytest.fixture(autouse=True)
+def version(file: Transcript) -> None:
+    file.version = "2.1.261"
 
 
 def imported(store: Any, file: Transcript) -> Any:

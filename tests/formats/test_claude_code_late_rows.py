@@ -3,20 +3,13 @@
 As recorded with 2.1.330.
 """
 
-from pathlib import Path
-
 import pytest
 
 from roocontext.formats.importers import claude_code
 from roocontext.formats.player import play
-from support.transcripts import Transcript, sent, use
+from support.transcripts import sent, use
 
 NEW = "2.1.330"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Transcript:
-    return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
 def test_text_on_the_path_from_a_call_to_its_result_is_sent(store, file):

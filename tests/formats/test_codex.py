@@ -24,12 +24,16 @@ META = line("session_meta", id="aa", cwd="/work", cli_version="0.9", git={"branc
 
 ENVIRONMENT = item("user", "<environment_context>\n</environment_context>")
 PERMISSIONS = item("developer", "permissions")
+SEALED = {"type": "compaction", "encrypted_content": "x"}
 TURN = line("turn_context", model="gpt-5.2", cwd="/work")
 
 
 def take(store: Any, path: Path, **options: Any) -> SessionImport:
+    """Import a rollout. A second import, which changes nothing, follows each."""
     (source,) = codex.sources(path)
-    return play(store, source, **options)
+    done = play(store, source, **options)
+    assert play(store, source, **options).new == 0
+    return done
 
 
 def seen(store: Any, name: str = "codex:aa") -> list[str]:
@@ -39,6 +43,21 @@ def seen(store: Any, name: str = "codex:aa") -> list[str]:
         return content["type"]
 
     return [short(message.content) for message in store.session(name).view().messages]
+
+
+def taken(store: Any, path: Path) -> list[str]:
+    """What is seen after an import without problems."""
+    assert take(store, path).problems == ()
+    return seen(store)
+
+
+def compacted(*history: Any, message: str = "") -> dict[str, Any]:
+    """A compaction that leaves these items."""
+    return line("compacted", message=message, replacement_history=history)
+
+
+def rollback(turns: int) -> dict[str, Any]:
+    return line("event_msg", type="thread_rolled_back", num_turns=turns)
 
 
 def test_session_becomes_messages(store, path):
@@ -63,7 +82,6 @@ def test_session_becomes_messages(store, path):
     ((one),) = chat.usage()
     assert (one.usage["input_tokens"], one.model) == (9, "gpt-5.2")
     assert chat.messages("openai-responses")[-1]["content"][0]["text"] == "done"
-    assert take(store, path).new == 0
     write(path, item("user", "more"))
     assert take(store, path).messages == 1
 
@@ -71,21 +89,16 @@ def test_session_becomes_messages(store, path):
 def test_compaction_replaces_the_history(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     new = [said("developer", "permissions"), said("user", "one"), said("user", "Summary: S")]
-    write(path, line("compacted", message="S", replacement_history=new), item("user", "three"))
-    take(store, path)
-    assert seen(store) == ["permissions", "one", "Summary: S", "three"]
+    write(path, compacted(*new, message="S"), item("user", "three"))
+    assert taken(store, path) == ["permissions", "one", "Summary: S", "three"]
     (summary,) = [e for e in store.session("codex:aa").audit() if e.kind == "summary"]
     assert summary.content["content"][0]["text"] == "Summary: S"
-    assert take(store, path).new == 0
 
 
 def test_sealed_summary_is_kept(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
-    opaque = {"type": "compaction", "encrypted_content": "x"}
-    write(path, line("compacted", message="", replacement_history=[opaque]), item("user", "three"))
-    take(store, path)
-    assert seen(store) == ["compaction", "three"]
-    assert take(store, path).new == 0
+    write(path, compacted(SEALED), item("user", "three"))
+    assert taken(store, path) == ["compaction", "three"]
     chat = store.session("codex:aa")
     (covering,) = [e for e in chat.audit() if e.kind == "covering"]
     assert covering.entry.details["sealed"]
@@ -94,15 +107,11 @@ def test_sealed_summary_is_kept(store, path):
     assert chat.verify().ok
 
 
-SEALED = {"type": "compaction", "encrypted_content": "x"}
-
-
 def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path):
     write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "two"))
     new = [said("user", "one"), said("developer", "permissions"), said("user", "two"), SEALED]
-    write(path, line("compacted", message="", replacement_history=new), item("user", "three"))
-    take(store, path)
-    assert seen(store) == ["one", "permissions", "two", "compaction", "three"]
+    write(path, compacted(*new), item("user", "three"))
+    assert taken(store, path) == ["one", "permissions", "two", "compaction", "three"]
     chat = store.session("codex:aa")
     kinds = [e.kind for e in chat.audit() if e.visible]
     assert kinds == ["message", "companion", "companion", "message", "message"]
@@ -110,7 +119,6 @@ def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path
     assert [it.get("type") for it in items][-2:] == ["compaction", "message"]
     with pytest.raises(SummarySealed):
         chat.messages("anthropic")
-    assert take(store, path).new == 0
     write(path, item("user", "four"))
     assert (take(store, path).new, seen(store)[-1]) == (1, "four")
 
@@ -121,7 +129,7 @@ def test_kept_output_is_that_of_its_own_call(store, path):
     ]
     write(path, TURN, *(line("response_item", **output) for output in outputs))
     new = [outputs[1], SEALED]
-    write(path, line("compacted", message="", replacement_history=new))
+    write(path, compacted(*new))
     take(store, path)
     assert [m.content for m in store.session("codex:aa").view().messages] == new
 
@@ -130,89 +138,73 @@ def test_kept_output_is_that_of_its_own_call(store, path):
 def test_messages_that_a_sealed_compaction_kept_are_kept_by_a_later_one(store, path, again):
     write(path, TURN, item("user", "one"), item("assistant", "two"))
     new = [said("user", "one"), said("user", "new"), SEALED]
-    write(path, line("compacted", message="", replacement_history=new), item("user", "three"))
+    write(path, compacted(*new), item("user", "three"))
     if again:
         take(store, path)
     write(path, line("compacted", message="S"), item("user", "four"))
-    take(store, path)
-    assert seen(store) == ["one", "new", "three", "S", "four"]
+    assert taken(store, path) == ["one", "new", "three", "S", "four"]
 
 
 def test_rollback_around_a_sealed_compaction_is_followed(store, path):
     write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "three"))
     new = [said("user", "one"), said("user", "three"), SEALED, said("developer", "later")]
-    write(path, line("compacted", message="", replacement_history=new), item("user", "four"))
-    take(store, path)
-    assert seen(store) == ["one", "three", "compaction", "later", "four"]
+    write(path, compacted(*new), item("user", "four"))
+    assert taken(store, path) == ["one", "three", "compaction", "later", "four"]
     write(path, rollback(1), item("user", "five"))
-    take(store, path)
-    assert seen(store) == ["one", "three", "compaction", "five"]
+    assert taken(store, path) == ["one", "three", "compaction", "five"]
     write(path, rollback(2), item("user", "six"))
-    take(store, path)
-    assert seen(store) == ["one", "six"]
-    assert take(store, path).new == 0
+    assert taken(store, path) == ["one", "six"]
     assert store.session("codex:aa").verify().ok
 
 
 def test_second_sealed_compaction_replaces_the_first(store, path):
     write(path, TURN, item("user", "one"))
-    write(path, line("compacted", message="", replacement_history=[said("user", "one"), SEALED]))
+    write(path, compacted(said("user", "one"), SEALED))
     write(path, item("user", "two"), item("assistant", "three"))
     new = [said("user", "one"), said("user", "two"), {**SEALED, "encrypted_content": "y"}]
-    write(path, line("compacted", message="", replacement_history=new), item("user", "four"))
-    assert take(store, path).problems == ()
-    assert seen(store) == ["one", "two", "compaction", "four"]
-    assert take(store, path).new == 0
+    write(path, compacted(*new), item("user", "four"))
+    assert taken(store, path) == ["one", "two", "compaction", "four"]
 
 
 def test_items_of_a_sealed_compaction_that_hides_nothing_are_messages(store, path):
     kept = [said("developer", "permissions"), said("user", "one"), SEALED]
-    write(path, TURN, line("compacted", message="", replacement_history=kept))
+    write(path, TURN, compacted(*kept))
     write(path, item("assistant", "two"))
     assert take(store, path).messages == 4
     assert seen(store) == ["permissions", "one", "compaction", "two"]
     chat = store.session("codex:aa")
     assert [e.kind for e in chat.audit() if e.visible] == ["message"] * 4
-    assert take(store, path).new == 0
     write(path, item("user", "three"), rollback(1), item("user", "four"))
-    assert take(store, path).problems == ()
-    assert seen(store)[2:] == ["compaction", "two", "four"]
+    assert taken(store, path)[2:] == ["compaction", "two", "four"]
     assert chat.verify().ok
 
 
 def test_compaction_without_a_summary_keeps_its_items(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
-    kept = [said("user", "one"), {"type": "compaction", "encrypted_content": "x"}]
-    write(path, line("compacted", message="", replacement_history=kept), item("user", "three"))
-    take(store, path)
-    assert seen(store) == ["one", "compaction", "three"]
+    write(path, compacted(said("user", "one"), SEALED), item("user", "three"))
+    assert taken(store, path) == ["one", "compaction", "three"]
 
 
 def test_old_compaction_keeps_what_the_user_said(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("assistant", "four"))
-    take(store, path)
-    assert seen(store) == ["<environment_context>", "one", "three", "S", "four"]
+    assert taken(store, path) == ["<environment_context>", "one", "three", "S", "four"]
 
 
 def test_rollback_becomes_a_rewind(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
-    write(path, line("event_msg", type="thread_rolled_back", num_turns=1), item("user", "five"))
-    take(store, path)
-    assert seen(store) == ["permissions", "<environment_context>", "one", "two", "five"]
-    write(path, line("event_msg", type="thread_rolled_back", num_turns=9))
-    take(store, path)
-    assert seen(store) == ["permissions", "<environment_context>"]
-    assert take(store, path).new == 0
+    write(path, rollback(1), item("user", "five"))
+    assert taken(store, path) == ["permissions", "<environment_context>", "one", "two", "five"]
+    write(path, rollback(9))
+    assert taken(store, path) == ["permissions", "<environment_context>"]
 
 
 def test_file_without_envelopes_is_read(store, tmp_path):
     path = tmp_path / "rollout-old.jsonl"
     meta = {"id": "aa", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}}
     write(path, meta, said("user", "one"), {"record_type": "state"}, said("assistant", "two"))
-    take(store, path)
-    assert seen(store) == ["one", "two"]
+    assert taken(store, path) == ["one", "two"]
 
 
 def test_thread_of_a_sub_agent_is_a_child(store, path, tmp_path):
@@ -225,73 +217,57 @@ def test_thread_of_a_sub_agent_is_a_child(store, path, tmp_path):
     assert [one.session_id for one in store.session("codex:aa").children()] == ["codex:bb"]
 
 
-def rollback(turns: int) -> dict[str, Any]:
-    return line("event_msg", type="thread_rolled_back", num_turns=turns)
-
-
 def test_rollback_into_the_rows_left_by_a_compaction_is_followed(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     new = [said("developer", "permissions"), said("user", "one"), said("user", "three"),
            said("user", "Summary: S")]  # fmt: skip
-    write(path, line("compacted", message="S", replacement_history=new), item("user", "four"))
+    write(path, compacted(*new, message="S"), item("user", "four"))
     write(path, item("assistant", "five"), rollback(3), item("user", "six"))
-    take(store, path)
-    assert seen(store) == ["permissions", "one", "six"]
+    assert taken(store, path) == ["permissions", "one", "six"]
     write(path, rollback(1), item("user", "seven"))
-    take(store, path)
-    assert seen(store) == ["permissions", "one", "seven"]
-    assert take(store, path).new == 0
+    assert taken(store, path) == ["permissions", "one", "seven"]
 
 
 def test_rollback_after_an_old_compaction_is_followed(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
-    take(store, path)
-    assert seen(store) == ["<environment_context>", "one", "three"]  # the summary was a turn
-    assert take(store, path).new == 0
+    assert taken(store, path) == ["<environment_context>", "one", "three"]  # the summary was a turn
 
 
 def test_old_compaction_keeps_only_the_first_context(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
-    take(store, path)
-    assert seen(store) == [
+    assert taken(store, path) == [
         *("permissions", "<environment_context>", "one", "three", "(no summary available)"),
     ]
 
 
 def test_rollback_of_all_rows_left_by_a_compaction_leaves_none(store, path):
     new = [said("user", "one"), said("user", "Summary: S")]
-    write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
+    write(path, item("user", "one"), compacted(*new, message="S"))
     output = {"type": "function_call_output", "call_id": "c1", "output": "late"}
     write(path, rollback(9), line("response_item", **output), rollback(1), item("user", "two"))
     done = take(store, path)
     assert (done.problems, seen(store)) == ((), ["function_call_output", "two"])
-    assert take(store, path).new == 0
 
 
 def test_rollback_of_nothing_changes_nothing(store, path):
     write(path, item("user", "one"), rollback(0), item("assistant", "two"))
-    take(store, path)
-    assert seen(store) == ["one", "two"]
-    assert take(store, path).new == 0
+    assert taken(store, path) == ["one", "two"]
 
 
 def test_snapshots_in_a_new_history_are_not_sent(store, path):
     new = [{"type": "ghost_snapshot"}, said("user", "Summary: S")]
-    write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
-    take(store, path)
-    assert seen(store) == ["Summary: S"]
+    write(path, item("user", "one"), compacted(*new, message="S"))
+    assert taken(store, path) == ["Summary: S"]
 
 
 def test_events_count_where_there_are_no_items(store, path):
     write(path, line("event_msg", type="user_message", message="hello"))
     write(path, line("event_msg", type="agent_message", message="yes"))
-    take(store, path)
-    assert seen(store) == ["hello", "yes"]
+    assert taken(store, path) == ["hello", "yes"]
     write(path, item("user", "hello"))
-    take(store, path)
-    assert seen(store) == ["hello"]
+    assert taken(store, path) == ["hello"]
 
 
 def test_envelope_of_an_item_is_kept(store, path):
@@ -307,8 +283,7 @@ def test_envelope_of_an_item_is_kept(store, path):
 
 def test_envelope_without_a_payload_is_no_item(store, path):
     write(path, item("user", "one"), {"type": "event_msg", "payload": None})
-    take(store, path)
-    assert seen(store) == ["one"]
+    assert taken(store, path) == ["one"]
 
 
 def test_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
@@ -362,9 +337,7 @@ def test_summary_of_an_earlier_compaction_is_not_kept(store, path):
     write(path, line("session_meta", id="aa", cli_version="0.59.0"), item("user", "one"))
     write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "two"))
     write(path, line("compacted", message=f"{SUMMARY}\nT"))
-    take(store, path)
-    assert seen(store) == ["one", "two", SUMMARY]
-    assert take(store, path).new == 0
+    assert taken(store, path) == ["one", "two", SUMMARY]
 
 
 def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
@@ -435,7 +408,6 @@ def test_newest_user_messages_are_kept_up_to_their_limit(store, tmp_path, sizes,
         for size in sent
     ]
     assert [marked(text) if "truncated" in text else len(text) for text in found] == expected
-    assert take(store, path).new == 0
     write(path, item("user", "and more"))
     assert take(store, path).new == 1
 
@@ -456,10 +428,9 @@ def test_shortened_message_is_shortened_again_and_rolled_back(store, tmp_path):
     take(store, path)
     cut, later, summary = texts(store)
     assert (marked(cut)[1], len(later), summary[-1]) == ("2 tokens truncated", 30_006, "T")
-    write(path, line("event_msg", type="thread_rolled_back", num_turns=2), item("user", "six"))
+    write(path, rollback(2), item("user", "six"))
     take(store, path)
     assert texts(store) == [cut, "six"]
-    assert take(store, path).new == 0
 
 
 def test_message_with_an_image_keeps_its_text(store, tmp_path):

@@ -78,29 +78,27 @@ def shown(store: Store, name: str) -> list[str]:
     ]
 
 
-class TestGolden:
-    def test_stored_database_of_a_framework_is_imported_without_it(
-        self, store: Store, golden: tuple[str, Path]
-    ) -> None:
-        framework, path = golden
-        before = path.read_bytes()
-        one = imported(store, path)
-        assert (one.session_id, one.status, one.problems) == (IDS[framework], "created", ())
-        assert one.controls == CONTROLS[framework]
-        assert shown(store, one.session_id) == SHOWN[framework]
-        assert imported(store, path).status == "unchanged"
-        store.session(one.session_id).verify()
-        assert MODULES[framework] not in sys.modules
-        assert path.read_bytes() == before
+def test_stored_database_of_a_framework_is_imported_without_it(store, golden):
+    framework, path = golden
+    before = path.read_bytes()
+    one = imported(store, path)
+    assert (one.session_id, one.status, one.problems) == (IDS[framework], "created", ())
+    assert one.controls == CONTROLS[framework]
+    assert shown(store, one.session_id) == SHOWN[framework]
+    assert imported(store, path).status == "unchanged"
+    store.session(one.session_id).verify()
+    assert MODULES[framework] not in sys.modules
+    assert path.read_bytes() == before
 
-    def test_calls_are_answered_and_dated(self, store: Store, golden: tuple[str, Path]) -> None:
-        _, path = golden
-        chat = store.session(imported(store, path).session_id)
-        messages = [row.entry for row in chat.audit() if row.kind.value == "message"]
-        assert all(row.ts is not None for row in messages)
-        calls = [it["name"] for one in chat.messages(form="anthropic") for it in _uses(one)]
-        assert calls in (["ls"], ["ls", "ls"], [])
-        assert chat.pending() == []
+
+def test_calls_are_answered_and_dated(store, golden):
+    _, path = golden
+    chat = store.session(imported(store, path).session_id)
+    messages = [row.entry for row in chat.audit() if row.kind.value == "message"]
+    assert all(row.ts is not None for row in messages)
+    calls = [it["name"] for one in chat.messages(form="anthropic") for it in _uses(one)]
+    assert calls in (["ls"], ["ls", "ls"], [])
+    assert chat.pending() == []
 
 
 def _uses(message: Any) -> list[Any]:
@@ -123,171 +121,172 @@ def make_events(run: Any, *, state: str = "text") -> None:
     )
 
 
-class TestServer:
-    def test_database_on_a_server_is_read_by_its_url(self, store: Store, made_server: str) -> None:
-        item = json.dumps({"role": "user", "content": "100 % sure?"})
-        with psycopg.connect(made_server) as server:
-            make_items(server.execute)
-            server.execute(
-                "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')", [item]
-            )
-        url = made_server.replace("postgresql://", "postgresql+asyncpg://")
-        one = imported(store, url)
-        assert (one.session_id, one.messages) == ("openai-agents:one", 1)
-        (row,) = (row for row in store.session(one.session_id).audit() if row.visible)
-        assert row.entry.ts == 1_767_323_045_000
-        assert imported(store, url).status == "unchanged"
+def test_database_on_a_server_is_read_by_its_url(store, made_server):
+    item = json.dumps({"role": "user", "content": "100 % sure?"})
+    with psycopg.connect(made_server) as server:
+        make_items(server.execute)
+        server.execute(
+            "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')", [item]
+        )
+    url = made_server.replace("postgresql://", "postgresql+asyncpg://")
+    one = imported(store, url)
+    assert (one.session_id, one.messages) == ("openai-agents:one", 1)
+    (row,) = (row for row in store.session(one.session_id).audit() if row.visible)
+    assert row.entry.ts == 1_767_323_045_000
+    assert imported(store, url).status == "unchanged"
 
-    def test_tables_of_several_frameworks_are_all_read(
-        self, store: Store, made_server: str
-    ) -> None:
-        event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
-        with psycopg.connect(made_server) as server:
-            make_items(server.execute)
-            make_events(server.execute, state="jsonb")
-            server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
-            server.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
-            server.execute(
-                "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)",
-                [event],
-            )
-        found = import_paths(store, [made_server])
-        ids = [one.session_id for one in found if isinstance(one, SessionImport)]
-        assert ids == ["adk-sessions:app/user/s", "openai-agents:one"]
-        (only,) = import_paths(store, [made_server], tool="openai-agents")
-        assert isinstance(only, SessionImport)
-        assert only.status == "unchanged"
 
-    def test_password_and_options_of_a_url_are_not_shown(self) -> None:
-        place = place_of("postgresql+psycopg://me:secret@db.example:5433/app?sslkey=hidden")
-        assert str(place) == "postgresql://me@db.example:5433/app"
-        assert "secret" not in repr(place)
+def test_tables_of_several_frameworks_are_all_read(store, made_server):
+    event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
+    with psycopg.connect(made_server) as server:
+        make_items(server.execute)
+        make_events(server.execute, state="jsonb")
+        server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
+        server.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
+        server.execute(
+            "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)",
+            [event],
+        )
+    found = import_paths(store, [made_server])
+    ids = [one.session_id for one in found if isinstance(one, SessionImport)]
+    assert ids == ["adk-sessions:app/user/s", "openai-agents:one"]
+    (only,) = import_paths(store, [made_server], tool="openai-agents")
+    assert isinstance(only, SessionImport)
+    assert only.status == "unchanged"
 
-    def test_server_without_known_tables_is_a_problem(self, store: Store, made_server: str) -> None:
-        (one,) = import_paths(store, [made_server])
-        assert isinstance(one, SkippedSource)
-        assert one.is_problem
-        assert "none of its tables" in one.why
 
-    def test_server_that_does_not_answer_is_a_problem(self, store: Store) -> None:
-        (one,) = import_paths(store, ["postgresql://me:secret@127.0.0.1:1/app"])
-        assert isinstance(one, SkippedSource)
-        assert one.is_problem
-        assert "127.0.0.1:1/app could not be read" in one.why
-        assert "secret" not in one.why
+def test_password_and_options_of_a_url_are_not_shown():
+    place = place_of("postgresql+psycopg://me:secret@db.example:5433/app?sslkey=hidden")
+    assert str(place) == "postgresql://me@db.example:5433/app"
+    assert "secret" not in repr(place)
 
-    @pytest.mark.parametrize("url", ["mysql://here/app", "sqlite://memory", "http://a/b"])
-    def test_other_databases_are_refused(self, store: Store, url: str) -> None:
-        with pytest.raises(InvalidOption, match="SQLite file or a PostgreSQL server"):
-            list(import_paths(store, [url]))
 
-    def test_url_of_a_file_is_a_path(self, tmp_path: Path) -> None:
-        assert place_of(f"sqlite+aiosqlite:///{tmp_path}/a.db?cache=shared") == tmp_path / "a.db"
-        assert not isinstance(place_of("a.db"), ServerUrl)
+def test_server_without_known_tables_is_a_problem(store, made_server):
+    (one,) = import_paths(store, [made_server])
+    assert isinstance(one, SkippedSource)
+    assert one.is_problem
+    assert "none of its tables" in one.why
+
+
+def test_server_that_does_not_answer_is_a_problem(store):
+    (one,) = import_paths(store, ["postgresql://me:secret@127.0.0.1:1/app"])
+    assert isinstance(one, SkippedSource)
+    assert one.is_problem
+    assert "127.0.0.1:1/app could not be read" in one.why
+    assert "secret" not in one.why
+
+
+@pytest.mark.parametrize("url", ["mysql://here/app", "sqlite://memory", "http://a/b"])
+def test_other_databases_are_refused(store, url):
+    with pytest.raises(InvalidOption, match="SQLite file or a PostgreSQL server"):
+        list(import_paths(store, [url]))
+
+
+def test_url_of_a_file_is_a_path(tmp_path):
+    assert place_of(f"sqlite+aiosqlite:///{tmp_path}/a.db?cache=shared") == tmp_path / "a.db"
+    assert not isinstance(place_of("a.db"), ServerUrl)
 
 
 of_langgraph = pytest.mark.parametrize("golden", ["langgraph"], indirect=True)
 
 
-class TestDamage:
-    def test_items_that_are_not_json_are_reported(self, store: Store, tmp_path: Path) -> None:
-        path = tmp_path / "agents.db"
-        with closing(sqlite3.connect(path)) as file:
-            make_items(file.execute)
-            rows = [(1, '{"role": "user", "content": "a"}'), (2, "{"), (3, '"loose"'), (4, "7")]
-            file.executemany("INSERT INTO agent_messages VALUES (?, 'one', ?, NULL)", rows)
-            file.commit()
-        one = imported(store, path)
-        assert [problem.what for problem in one.problems] == ["item 2 is not JSON"]
-        assert one.messages == 2  # what is no item is kept as it is
-        assert imported(store, path).status == "unchanged"
+def test_items_that_are_not_json_are_reported(store, tmp_path):
+    path = tmp_path / "agents.db"
+    with closing(sqlite3.connect(path)) as file:
+        make_items(file.execute)
+        rows = [(1, '{"role": "user", "content": "a"}'), (2, "{"), (3, '"loose"'), (4, "7")]
+        file.executemany("INSERT INTO agent_messages VALUES (?, 'one', ?, NULL)", rows)
+        file.commit()
+    one = imported(store, path)
+    assert [problem.what for problem in one.problems] == ["item 2 is not JSON"]
+    assert one.messages == 2  # what is no item is kept as it is
+    assert imported(store, path).status == "unchanged"
 
-    def test_pickled_events_of_google_adk_are_refused(self, store: Store, tmp_path: Path) -> None:
-        path = tmp_path / "adk.db"
-        with closing(sqlite3.connect(path)) as file:
-            make_events(file.execute)
-            file.execute("ALTER TABLE events RENAME COLUMN event_data TO actions")
-        (one,) = import_paths(store, [path])
-        assert isinstance(one, SkippedSource)
-        assert "adk migrate session" in one.why
 
-    @of_langgraph
-    @pytest.mark.parametrize("kind", ["pickle", "yaml"])
-    def test_values_that_would_run_code_are_refused(
-        self, store: Store, golden: tuple[str, Path], kind: str
-    ) -> None:
-        _, path = golden
-        with closing(sqlite3.connect(path)) as file:
-            file.execute("UPDATE checkpoints SET type = ?", [kind])
-            file.commit()
-        one = imported(store, path)
-        assert one.failed
-        assert f"a value is stored as '{kind}'" in one.problems[0].what
+def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
+    path = tmp_path / "adk.db"
+    with closing(sqlite3.connect(path)) as file:
+        make_events(file.execute)
+        file.execute("ALTER TABLE events RENAME COLUMN event_data TO actions")
+    (one,) = import_paths(store, [path])
+    assert isinstance(one, SkippedSource)
+    assert "adk migrate session" in one.why
 
-    @of_langgraph
-    def test_object_of_any_class_is_read_without_its_class(
-        self, store: Store, golden: tuple[str, Path]
-    ) -> None:
-        _, path = golden
-        with closing(sqlite3.connect(path)) as file:
-            for name, data in file.execute("SELECT checkpoint_id, checkpoint FROM checkpoints"):
-                evil = data.replace(b"langchain_core.messages.ai", b"os_that_does_not_exist_at_")
-                file.execute(
-                    "UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?", [evil, name]
-                )
-            file.commit()
-        one = imported(store, path)
-        assert (one.problems, shown(store, one.session_id)) == ((), SHOWN["langgraph"])
 
-    @of_langgraph
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            "checkpoint = substr(checkpoint, 1, 100)",
-            "metadata = substr(metadata, 1, 10)",
-            "type = 'json'",
-        ],
-    )
-    def test_checkpoint_that_is_cut_ends_the_thread(
-        self, store: Store, golden: tuple[str, Path], damage: str
-    ) -> None:
-        _, path = golden
-        with closing(sqlite3.connect(path)) as file:
+@of_langgraph
+@pytest.mark.parametrize("kind", ["pickle", "yaml"])
+def test_values_that_would_run_code_are_refused(store, golden, kind):
+    _, path = golden
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE checkpoints SET type = ?", [kind])
+        file.commit()
+    one = imported(store, path)
+    assert one.failed
+    assert f"a value is stored as '{kind}'" in one.problems[0].what
+
+
+@of_langgraph
+def test_object_of_any_class_is_read_without_its_class(store, golden):
+    _, path = golden
+    with closing(sqlite3.connect(path)) as file:
+        for name, data in file.execute("SELECT checkpoint_id, checkpoint FROM checkpoints"):
+            evil = data.replace(b"langchain_core.messages.ai", b"os_that_does_not_exist_at_")
             file.execute(
-                f"UPDATE checkpoints SET {damage}"
-                " WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)"
+                "UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?", [evil, name]
             )
-            file.commit()
-        one = imported(store, path)
-        assert [problem.what for problem in one.problems] == ["a value is damaged"]
-        assert shown(store, one.session_id)[-1] == "Another way."
-        assert one.messages == store.session(one.session_id).info().messages
+        file.commit()
+    one = imported(store, path)
+    assert (one.problems, shown(store, one.session_id)) == ((), SHOWN["langgraph"])
 
-    def test_json_of_older_releases_is_read(self, store: Store, tmp_path: Path) -> None:
-        def message(named: str, **fields: Any) -> Any:
-            path = ["langchain", "schema", "messages", named]
-            return {"lc": 1, "type": "constructor", "id": path, "kwargs": fields}
 
-        said = [
-            message("HumanMessage", content="hi"),
-            message("AIMessage", content="hello", id="a"),
-        ]
-        checkpoint = {
-            "v": 1,
-            "ts": "2024-01-02T03:04:05+00:00",
-            "channel_values": {"messages": said},
-        }
-        path = tmp_path / "old.db"
-        with closing(sqlite3.connect(path)) as file:
-            file.execute(
-                "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id,"
-                " parent_checkpoint_id, type, checkpoint BLOB, metadata BLOB)"
-            )
-            file.execute(
-                "INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'json', ?, '{}')",
-                [json.dumps(checkpoint).encode()],
-            )
-            file.commit()
-        one = imported(store, path)
-        assert (one.messages, one.problems) == (2, ())
-        assert shown(store, one.session_id) == ["hi", "hello"]
+@of_langgraph
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "checkpoint = substr(checkpoint, 1, 100)",
+        "metadata = substr(metadata, 1, 10)",
+        "type = 'json'",
+    ],
+)
+def test_checkpoint_that_is_cut_ends_the_thread(store, golden, damage):
+    _, path = golden
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(
+            f"UPDATE checkpoints SET {damage}"
+            " WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)"
+        )
+        file.commit()
+    one = imported(store, path)
+    assert [problem.what for problem in one.problems] == ["a value is damaged"]
+    assert shown(store, one.session_id)[-1] == "Another way."
+    assert one.messages == store.session(one.session_id).info().messages
+
+
+def test_json_of_older_releases_is_read(store, tmp_path):
+    def message(named: str, **fields: Any) -> Any:
+        path = ["langchain", "schema", "messages", named]
+        return {"lc": 1, "type": "constructor", "id": path, "kwargs": fields}
+
+    said = [
+        message("HumanMessage", content="hi"),
+        message("AIMessage", content="hello", id="a"),
+    ]
+    checkpoint = {
+        "v": 1,
+        "ts": "2024-01-02T03:04:05+00:00",
+        "channel_values": {"messages": said},
+    }
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(
+            "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id,"
+            " parent_checkpoint_id, type, checkpoint BLOB, metadata BLOB)"
+        )
+        file.execute(
+            "INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'json', ?, '{}')",
+            [json.dumps(checkpoint).encode()],
+        )
+        file.commit()
+    one = imported(store, path)
+    assert (one.messages, one.problems) == (2, ())
+    assert shown(store, one.session_id) == ["hi", "hello"]

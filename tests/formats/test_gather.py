@@ -1,10 +1,9 @@
 """Importing whole folders: what is found, in which order, and what may go wrong with a file."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from roocontext.formats.imports import SkippedSource
 from roocontext.formats.writing import SessionImport
 from support.examples import TORTURE
 from support.transcripts import Transcript
+
+ROO = "globalStorage/rooveterinaryinc.roo-cline/tasks"
 
 
 def talk(path: Path, *texts: str) -> Transcript:
@@ -260,39 +261,6 @@ def test_folder_in_place_of_a_file_is_reported(store, tmp_path):
     ]
 
 
-@contextmanager
-def somebody_else() -> Iterator[None]:
-    """Root may read everything, so somebody else tries."""
-    if os.geteuid():
-        yield
-        return
-    try:
-        os.seteuid(65534)
-        yield
-    finally:
-        os.seteuid(0)
-
-
-def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_path, monkeypatch):
-    talk(tmp_path / "home" / "a.jsonl", "one")
-    talk(tmp_path / "home" / "b.jsonl", "two")
-    closed = talk(tmp_path / "home" / "closed" / "c.jsonl", "three").path.parent
-    (tmp_path / "home" / "a.jsonl").chmod(0)
-    closed.chmod(0)
-    tmp_path.chmod(0o755)
-    # From inside, because the folders above are root's own.
-    monkeypatch.chdir(tmp_path)
-    list(import_paths(store, [Path("home") / "b.jsonl"]))  # what is loaded late is loaded now
-    with somebody_else():
-        found = list(import_paths(store, [Path("home")]))
-    closed.chmod(0o755)
-    assert sorted((one.path.name, getattr(one, "why", "taken")) for one in found) == [
-        ("a.jsonl", "Permission denied"),
-        ("b.jsonl", "taken"),
-        ("closed", "Permission denied"),
-    ]
-
-
 def test_source_changed_since_it_was_seen_is_imported_again(tmp_path):
     file = talk(tmp_path / "a.jsonl", "one")
     export_of(tmp_path / "b.json", "one")
@@ -321,27 +289,18 @@ def test_parent_with_an_impossible_id_is_reported(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tool", "place"),
-    [
-        ("cline", ".cline/data/tasks"),
-        ("cline", ".config/Cursor/User/globalStorage/saoudrizwan.claude-dev/tasks"),
-        ("roo-code", ".vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
-        ("roo-code", ".config/VSCodium/User/globalStorage/zoocodeorganization.zoo-code/tasks"),
-        ("roo-code", ".config/Code - OSS/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
-        ("claude-code", ".claude/projects"),
-    ],
-)
-def test_existing_folders_of_a_tool_are_found(tmp_path, monkeypatch, tool, place):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert find.places(tool) == []
-    (tmp_path / place).mkdir(parents=True)
-    assert find.places(tool) == [tmp_path / place]
-
-
-@pytest.mark.parametrize(
     ("tool", "variable", "place"),
     [
+        ("cline", "HOME", ".cline/data/tasks"),
+        ("cline", "HOME", ".config/Cursor/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+        ("roo-code", "HOME", f".vscode-server/data/User/{ROO}"),
+        (
+            "roo-code",
+            "HOME",
+            ".config/VSCodium/User/globalStorage/zoocodeorganization.zoo-code/tasks",
+        ),
+        ("roo-code", "HOME", f".config/Code - OSS/User/{ROO}"),
+        ("claude-code", "HOME", ".claude/projects"),
         ("claude-code", "CLAUDE_CONFIG_DIR", "projects"),
         ("codex", "CODEX_HOME", "archived_sessions"),
         ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/tmp"),
@@ -350,12 +309,15 @@ def test_existing_folders_of_a_tool_are_found(tmp_path, monkeypatch, tool, place
         ("cline", "XDG_CONFIG_HOME", "Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
     ],
 )
-def test_folders_named_by_variables_are_found(tmp_path, monkeypatch, tool, variable, place):
+def test_folder_of_a_tool_is_found_at_home_and_where_a_variable_names_it(
+    tmp_path, monkeypatch, tool, variable, place
+):
     elsewhere = tmp_path / "a [folder] * with $HOME"
-    (elsewhere / place).mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.delenv(variable, raising=False)
+    if variable != "HOME":
+        monkeypatch.delenv(variable, raising=False)
+    (elsewhere / place).mkdir(parents=True)
     assert find.places(tool) == []
     monkeypatch.setenv(variable, str(elsewhere))
     assert find.places(tool) == [elsewhere / place]
@@ -365,12 +327,11 @@ def test_database_named_by_a_variable_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "mine.db"))
     assert find.places("opencode") == []
-    with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
-        connection.execute("CREATE TABLE session (id TEXT)")
+    for name, table in (("mine", "session"), ("other", "sessions")):
+        with closing(sqlite3.connect(tmp_path / f"{name}.db")) as connection:
+            connection.execute(f"CREATE TABLE {table} (id TEXT)")
     assert find.places("opencode") == [tmp_path / "mine.db"]
     assert find.importers_of(tmp_path / "mine.db") == [opencode.IMPORTER]
-    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
-        connection.execute("CREATE TABLE sessions (id TEXT)")
     assert find.importers_of(tmp_path / "other.db") == []
 
 

@@ -3,7 +3,8 @@
 import json
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
-from formats.test_gather import somebody_else
 from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.formats import find, jsonl
@@ -36,21 +36,56 @@ def talk(path: Path, text: str = "hello") -> Path:
     return file.path
 
 
-def test_link_to_itself_does_not_end_the_import(store, tmp_path):
+@pytest.mark.parametrize("names", [["."], ["loop", "a.jsonl", "z"]])
+def test_link_to_itself_found_or_named_does_not_end_the_import(store, tmp_path, names):
     talk(tmp_path / "a.jsonl")
     talk(tmp_path / "z" / "z.jsonl")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    found = list(import_paths(store, [tmp_path]))
+    found = list(import_paths(store, [tmp_path / name for name in names]))
     assert taken(found) == ["claude-code:a", "claude-code:z"]
     assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
 
 
-def test_named_link_to_itself_is_reported(store, tmp_path):
-    talk(tmp_path / "a.jsonl")
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    found = list(import_paths(store, [tmp_path / "loop", tmp_path / "a.jsonl"]))
-    assert taken(found) == ["claude-code:a"]
-    assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may read everything, so somebody else tries."""
+    if os.geteuid():
+        yield
+        return
+    try:
+        os.seteuid(65534)
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Outcome]]:
+    """Imports a folder here as somebody else, from inside: the folders above are root's own."""
+
+    def imported(name: str, closed: Path, **options: Any) -> list[Outcome]:
+        with Store.open(":memory:") as other:
+            list(import_paths(other, [tmp_path / name]))  # what is loaded late is loaded now
+        closed.chmod(0)
+        try:
+            with Store.open(":memory:") as other, somebody_else():
+                return list(import_paths(other, [Path(name)], **options))
+        finally:
+            closed.chmod(0o755)
+
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    return imported
+
+
+def test_files_without_permission_are_named_and_the_rest_is_taken(inside, tmp_path):
+    for name in ("a", "b", "closed/c"):
+        talk(tmp_path / "home" / f"{name}.jsonl")
+    (tmp_path / "home" / "a.jsonl").chmod(0)
+    found = inside("home", tmp_path / "home" / "closed")
+    assert taken(found) == ["claude-code:b"]
+    denied = [f"home/{name}: Permission denied" for name in ("a.jsonl", "closed")]
+    assert sorted(told(found)) == denied
 
 
 def closed_link(tmp_path: Path, link: Path) -> Path:
@@ -62,65 +97,44 @@ def closed_link(tmp_path: Path, link: Path) -> Path:
     return closed
 
 
-def test_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, monkeypatch):
-    talk(tmp_path / "top" / "a.jsonl")
-    talk(tmp_path / "top" / "z" / "z.jsonl")
-    sessions = tmp_path / "top" / "storage" / "session"
-    (sessions / "p").mkdir(parents=True)
-    (sessions.parent / "message").mkdir()
-    (sessions / "p" / "ses_1.json").write_text('{"id": "ses_1"}')
-    list(import_paths(store, [tmp_path / "top"]))  # what is loaded late is loaded now
-    closed = closed_link(tmp_path, tmp_path / "top" / "link")
-    (sessions / "b").symlink_to(closed / "inside")
-    closed.chmod(0)
-    tmp_path.chmod(0o755)
-    # From inside, because the folders above are root's own.
-    monkeypatch.chdir(tmp_path)
-    with Store.open(":memory:") as other, somebody_else():
-        found = list(import_paths(other, [Path("top")]))
-    closed.chmod(0o755)
-    assert sorted(taken(found)) == ["claude-code:a", "claude-code:z", "opencode:ses_1"]
-    assert sorted(told(found)) == [
-        *("top/link: Permission denied", "top/storage/session/b: Permission denied"),
-    ]
-
-
-@pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
-def test_messages_in_an_unreadable_folder_are_reported(tmp_path, monkeypatch, closed):
-    storage = tmp_path / "storage"
+def storage(top: Path) -> Path:
+    """A folder of OpenCode's with a session of one message."""
     for name, record in (
         ("session/p/ses_1", {"id": "ses_1"}),
         ("message/ses_1/msg_1", {"id": "msg_1", "role": "user"}),
         ("part/msg_1/prt_1", {"id": "prt_1", "type": "text", "text": "one"}),
     ):
-        file = storage / f"{name}.json"
+        file = top / "storage" / f"{name}.json"
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(record))
-    with Store.open(":memory:") as other:
-        list(import_paths(other, [storage]))  # what is loaded late is loaded now
-    (storage / closed).chmod(0)
-    tmp_path.chmod(0o755)
-    # From inside, because the folders above are root's own.
-    monkeypatch.chdir(tmp_path)
-    for dry_run in (True, False):
-        with Store.open(":memory:") as other, somebody_else():
-            (done,) = import_paths(other, [Path("storage")], dry_run=dry_run)
-        assert [f"{one.path}: {one.what}" for one in done.problems] == [
-            f"storage/{closed}: Permission denied"
-        ]
-    (storage / closed).chmod(0o755)
+    return top / "storage"
 
 
-def test_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
+def test_link_into_a_closed_folder_does_not_end_the_import(inside, tmp_path):
+    top = tmp_path / "top"
+    talk(top / "a.jsonl")
+    talk(top / "z" / "z.jsonl")
+    sessions = storage(top) / "session"
+    closed = closed_link(tmp_path, top / "link")
+    (sessions / "b").symlink_to(closed / "inside")
+    found = inside("top", closed)
+    assert sorted(taken(found)) == ["claude-code:a", "claude-code:z", "opencode:ses_1"]
+    denied = [f"top/{name}: Permission denied" for name in ("link", "storage/session/b")]
+    assert sorted(told(found)) == denied
+
+
+@pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_messages_in_an_unreadable_folder_are_reported(inside, tmp_path, closed, dry_run):
+    found = inside("storage", storage(tmp_path) / closed, dry_run=dry_run)
+    assert told(found) == [f"storage/{closed}: Permission denied"]
+
+
+def test_document_that_may_not_be_read_is_reported(inside, tmp_path):
     (tmp_path / "top").mkdir()
     file = tmp_path / "top" / "export.json"
     file.write_text("{}")
-    file.chmod(0)
-    tmp_path.chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    list(import_paths(store, [tmp_path / "top"]))
-    with somebody_else():
-        (skipped,) = import_paths(store, [Path("top")])
+    (skipped,) = inside("top", file)
     assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
 
 
@@ -169,11 +183,8 @@ def test_pipe_is_reported_and_not_read(store, tmp_path, name):
 
 
 def test_pipe_in_place_of_a_part_is_reported(store, tmp_path):
-    info = tmp_path / "storage" / "session" / "p" / "ses_1.json"
-    message = tmp_path / "storage" / "message" / "ses_1" / "msg_1.json"
-    for file in (info, message):
-        file.parent.mkdir(parents=True)
-    info.write_text('{"id": "ses_1"}')
+    message = storage(tmp_path) / "message" / "ses_1" / "msg_1.json"
+    message.unlink()
     os.mkfifo(message)
     (done,) = import_paths(store, [tmp_path])
     assert told([done]) == [f"{message}: it is not a regular file"]
@@ -255,11 +266,9 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
     (tmp_path / "opencode.db").touch()
     (tmp_path / "opencode-old.db").write_bytes(b"damaged")
     found = {one.path.name: one for one in import_paths(store, [tmp_path])}
-    assert [
-        (one.why, one.is_problem) for one in found.values() if isinstance(one, SkippedSource)
-    ] == [
-        *(("it is another program's database", False), ("it is empty", False)),
-    ]
+    skipped = [one for one in found.values() if isinstance(one, SkippedSource)]
+    assert [one.why for one in skipped] == ["it is another program's database", "it is empty"]
+    assert not any(one.is_problem for one in skipped)
     damaged = found["opencode-old.db"]
     assert isinstance(damaged, SessionImport)
     assert [one.what for one in damaged.problems] == [
@@ -309,9 +318,7 @@ def test_refusals_are_short_and_quote_nothing(store, tmp_path):
     whats = [one.what for one in done.problems]
     assert whats[2] == "a number in it has too many digits"
     assert all(len(one) < 160 for one in whats)
-    assert [one.endswith("...: is nested deeper than 500 levels") for one in whats[:2]] == [
-        True
-    ] * 2
+    assert all(one.endswith("...: is nested deeper than 500 levels") for one in whats[:2])
 
 
 def test_pipe_as_the_base_of_a_rollout_is_reported(store, tmp_path):

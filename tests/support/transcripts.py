@@ -100,10 +100,14 @@ def shown(chat: Any) -> list[tuple[str, str]]:
     ]
 
 
+def words(chat: Any) -> str:
+    return " ".join(words for _, words in shown(chat))
+
+
 def sent(store: Any, file: Transcript) -> str:
     """What a model would see after an import, and after a second one that must change nothing."""
     for source in claude_code.sources(file.path):
         play(store, source)
         again = play(store, source)
         assert again.messages == again.notes == again.controls == 0
-    return " ".join(words for _, words in shown(store.session("claude-code:s-1")))
+    return words(store.session("claude-code:s-1"))
