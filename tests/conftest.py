@@ -206,6 +206,14 @@ def postgres_url(postgres: Any) -> Iterator[str]:
     postgres.drop(url)
 
 
+@pytest.fixture
+def server_url(postgres: Any) -> Iterator[str]:
+    """A PostgreSQL database of the test's own that holds nothing."""
+    url = postgres.empty()
+    yield url
+    postgres.drop(url)
+
+
 @pytest.fixture(scope="session", name="python")
 def running_python() -> Iterator[Python]:
     """Runs scripts in processes of their own."""

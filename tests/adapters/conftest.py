@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from support.transcripts import Transcript
+
 
 @pytest.fixture
 def driver(request: pytest.FixtureRequest, lab: Any) -> Iterator[Any]:
@@ -40,3 +42,9 @@ def saver(request: pytest.FixtureRequest, shared_store: Any) -> Any:
 def thread(request: pytest.FixtureRequest, saver: Any, shared_store: Any) -> Any:
     """A thread of LangGraph that no other test uses."""
     return request.module.Thread(saver, shared_store.create().id)
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> Transcript:
+    """A transcript of Claude Code."""
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")

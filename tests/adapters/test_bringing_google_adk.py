@@ -79,11 +79,10 @@ def compacted(summary: str, start: float, end: float, *, at: float) -> Event:
 
 
 @pytest.fixture(params=["file", "sqlite service", "postgres"])
-def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str, Append]]:
+def source(request: pytest.FixtureRequest, tmp_path: Any) -> tuple[str, Append]:
     """A place, and a function that appends events to the session there."""
     if request.param == "postgres":
-        server = request.getfixturevalue("postgres")
-        place = server.empty()
+        place = request.getfixturevalue("server_url")
         url = place.replace("postgresql://", "postgresql+psycopg://")
     else:
         place = str(tmp_path / "adk.db")
@@ -106,9 +105,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str,
 
         asyncio.run(run())
 
-    yield place, append
-    if request.param == "postgres":
-        server.drop(place)
+    return place, append
 
 
 @pytest.fixture
@@ -126,112 +123,96 @@ def texts(store: Store) -> list[str]:
     return [str(one["content"]) for one in view if one["content"]]
 
 
-class TestImport:
-    def test_session_is_imported_once_and_then_continued(
-        self, store: Store, source: tuple[str, Append]
-    ) -> None:
-        place, append = source
-        append(said("user", "hello", at=1_000.25), *called(1_001.5))
-        (first,) = imported(store, place)
-        again = imported(store, place)
-        append(said("agent", "One file.", at=1_010))
-        (more,) = imported(store, place)
-        assert (first.status, first.session_id, first.messages) == ("created", SESSION, 3)
-        assert first.problems == ()
-        assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
-        assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
-        chat = store.session(SESSION)
-        rows = [row.entry for row in chat.audit() if row.visible]
-        assert [row.ts for row in rows] == [1_000_250, 1_001_500, 1_002_500, 1_010_000]
-        assert [row.role for row in rows] == ["user", "model", "user", "model"]
-        assert rows[1].model == "gemini-3-pro"
-        assert rows[1].usage["promptTokenCount"] == 9
-        assert chat.pending() == []
-        sent = chat.messages(form="anthropic")
-        assert sent[1]["content"][0]["input"] == {"the_path": [1, None]}
-
-    def test_content_is_sent_to_gemini_as_it_was(
-        self, store: Store, source: tuple[str, Append]
-    ) -> None:
-        place, append = source
-        append(said("user", "hello", at=1), *called(2))
-        imported(store, place)
-        sent = store.session(SESSION).messages(form="gemini", model="gemini-3-pro")
-        events = [said("user", "hello", at=1), *called(2)]
-        wanted = [
-            it.content and it.content.model_dump(mode="json", exclude_none=True) for it in events
-        ]
-        given = [
-            types.Content.model_validate(one).model_dump(mode="json", exclude_none=True)
-            for one in sent
-        ]
-        assert given == wanted
-
-    def test_compaction_hides_what_it_stands_for(
-        self, store: Store, source: tuple[str, Append]
-    ) -> None:
-        place, append = source
-        append(said("user", "first", at=1), said("agent", "re first", at=2))
-        append(compacted("What was said.", 1, 2, at=3))
-        append(said("user", "second", at=4, invocation="i3"))
-        (one,) = imported(store, place)
-        assert one.problems == ()
-        assert texts(store) == ["What was said.", "second"]
-        assert [it.status for it in imported(store, place)] == ["unchanged"]
-
-    def test_compaction_of_a_part_of_what_another_one_stands_for_is_a_note(
-        self, store: Store, source: tuple[str, Append]
-    ) -> None:
-        place, append = source
-        append(said("user", "first", at=1), said("agent", "re first", at=2))
-        append(compacted("All.", 1, 2, at=3), compacted("The end.", 2, 2, at=4))
-        imported(store, place)
-        assert texts(store) == ["All."]
-        actions = EventActions(rewind_before_invocation_id="i3")
-        append(Event(id="r", author="user", invocation_id="i4", timestamp=5, actions=actions))
-        append(compacted("The end.", 2, 2, at=6))
-        imported(store, place)
-        assert texts(store) == ["first", "The end."]
-
-    def test_rewind_goes_back_to_before_the_invocation(
-        self, store: Store, source: tuple[str, Append]
-    ) -> None:
-        place, append = source
-        append(said("user", "first", at=1), said("agent", "re first", at=2))
-        append(
-            said("user", "second", at=3, invocation="i2"),
-            said("agent", "re second", at=4, invocation="i2"),
-        )
-        imported(store, place)
-        actions = EventActions(rewind_before_invocation_id="i2")
-        append(Event(id="r", author="user", invocation_id="i3", timestamp=5, actions=actions))
-        append(said("user", "third", at=6, invocation="i4"))
-        (more,) = imported(store, place)
-        assert (more.messages, more.controls) == (1, 1)
-        assert texts(store) == ["first", "re first", "third"]
-
-    def test_state_is_a_note(self, store: Store, source: tuple[str, Append]) -> None:
-        place, append = source
-        append(said("user", "first", at=1), *called(2))
-        imported(store, place)
-        notes = [note.content for note in store.session(SESSION).notes("imported")]
-        assert {"kind": "state", "record": {"begun": 1, "looked": True}} in notes
+def test_session_is_imported_once_and_then_continued(store, source):
+    place, append = source
+    append(said("user", "hello", at=1_000.25), *called(1_001.5))
+    (first,) = imported(store, place)
+    again = imported(store, place)
+    append(said("agent", "One file.", at=1_010))
+    (more,) = imported(store, place)
+    assert (first.status, first.session_id, first.messages) == ("created", SESSION, 3)
+    assert first.problems == ()
+    assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
+    assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
+    chat = store.session(SESSION)
+    rows = [row.entry for row in chat.audit() if row.visible]
+    assert [row.ts for row in rows] == [1_000_250, 1_001_500, 1_002_500, 1_010_000]
+    assert [row.role for row in rows] == ["user", "model", "user", "model"]
+    assert rows[1].model == "gemini-3-pro"
+    assert rows[1].usage["promptTokenCount"] == 9
+    assert chat.pending() == []
+    sent = chat.messages(form="anthropic")
+    assert sent[1]["content"][0]["input"] == {"the_path": [1, None]}
 
 
-class TestRefusal:
-    def test_tables_of_a_newer_release_are_refused(self, store: Store, tmp_path: Any) -> None:
-        place = tmp_path / "adk.db"
+def test_content_is_sent_to_gemini_as_it_was(store, source):
+    place, append = source
+    append(said("user", "hello", at=1), *called(2))
+    imported(store, place)
+    sent = store.session(SESSION).messages(form="gemini", model="gemini-3-pro")
+    events = [said("user", "hello", at=1), *called(2)]
+    assert [types.Content.model_validate(one) for one in sent] == [it.content for it in events]
 
-        async def write() -> None:
-            service = DatabaseSessionService(f"sqlite+aiosqlite:///{place}")
-            await service.create_session(**KEY)
-            await service.close()
 
-        asyncio.run(write())
-        with closing(sqlite3.connect(place)) as file:
-            file.execute("UPDATE adk_internal_metadata SET value = '2'")
-            file.commit()
-        (one,) = import_paths(store, [place])
-        assert not isinstance(one, SessionImport)
-        assert one.is_problem
-        assert "has version 2 of Google ADK's tables" in one.why
+def test_compaction_hides_what_it_stands_for(store, source):
+    place, append = source
+    append(said("user", "first", at=1), said("agent", "re first", at=2))
+    append(compacted("What was said.", 1, 2, at=3))
+    append(said("user", "second", at=4, invocation="i3"))
+    (one,) = imported(store, place)
+    assert one.problems == ()
+    assert texts(store) == ["What was said.", "second"]
+    assert [it.status for it in imported(store, place)] == ["unchanged"]
+
+
+def test_compaction_of_a_part_of_what_another_one_stands_for_is_a_note(store, source):
+    place, append = source
+    append(said("user", "first", at=1), said("agent", "re first", at=2))
+    append(compacted("All.", 1, 2, at=3), compacted("The end.", 2, 2, at=4))
+    imported(store, place)
+    assert texts(store) == ["All."]
+    actions = EventActions(rewind_before_invocation_id="i3")
+    append(Event(id="r", author="user", invocation_id="i4", timestamp=5, actions=actions))
+    append(compacted("The end.", 2, 2, at=6))
+    imported(store, place)
+    assert texts(store) == ["first", "The end."]
+
+
+def test_rewind_goes_back_to_before_the_invocation(store, source):
+    place, append = source
+    append(said("user", "first", at=1), said("agent", "re first", at=2))
+    append(said("user", "second", at=3, invocation="i2"))
+    append(said("agent", "re second", at=4, invocation="i2"))
+    imported(store, place)
+    actions = EventActions(rewind_before_invocation_id="i2")
+    append(Event(id="r", author="user", invocation_id="i3", timestamp=5, actions=actions))
+    append(said("user", "third", at=6, invocation="i4"))
+    (more,) = imported(store, place)
+    assert (more.messages, more.controls) == (1, 1)
+    assert texts(store) == ["first", "re first", "third"]
+
+
+def test_state_is_a_note(store, source):
+    place, append = source
+    append(said("user", "first", at=1), *called(2))
+    imported(store, place)
+    notes = [note.content for note in store.session(SESSION).notes("imported")]
+    assert {"kind": "state", "record": {"begun": 1, "looked": True}} in notes
+
+
+def test_tables_of_a_newer_release_are_refused(store, tmp_path):
+    place = tmp_path / "adk.db"
+
+    async def write() -> None:
+        service = DatabaseSessionService(f"sqlite+aiosqlite:///{place}")
+        await service.create_session(**KEY)
+        await service.close()
+
+    asyncio.run(write())
+    with closing(sqlite3.connect(place)) as file:
+        file.execute("UPDATE adk_internal_metadata SET value = '2'")
+        file.commit()
+    (one,) = import_paths(store, [place])
+    assert not isinstance(one, SessionImport)
+    assert one.is_problem
+    assert "has version 2 of Google ADK's tables" in one.why

@@ -97,15 +97,11 @@ SAVERS = {"file": in_file, "postgres": on_server}
 
 
 @pytest.fixture(params=[*SAVERS])
-def place(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[str]:
+def place(request: pytest.FixtureRequest, tmp_path: Any) -> str:
     """Where a checkpointer writes: a file, or a database of its own."""
     if request.param == "file":
-        yield str(tmp_path / "checkpoints.db")
-        return
-    server = request.getfixturevalue("postgres")
-    url = server.empty()
-    yield url
-    server.drop(url)
+        return str(tmp_path / "checkpoints.db")
+    return request.getfixturevalue("server_url")
 
 
 def saver_of(place: str, **options: Any) -> Any:
@@ -143,158 +139,157 @@ def _readable(content: Any) -> Any:
     return {"type": content["type"], "data": data}
 
 
-class TestImport:
-    def test_thread_is_imported_once_and_then_continued(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver)
-            ask(graph, "first")
-            (first,) = imported(store, place)
-            again = imported(store, place)
-            ask(graph, "second")
-            (more,) = imported(store, place)
-            assert_shows(store, graph, saver)
-            state = graph.get_state(THREAD)
-        assert (first.status, first.messages, first.problems) == ("created", 3, ())
-        assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
-        assert (more.status, more.messages, more.controls) == ("continued", 3, 0)
-        chat = store.session(SESSION)
-        reply, result = [row.entry for row in chat.audit() if row.visible][-2:]
-        assert (reply.model, reply.usage["input_tokens"]) == ("gpt-5", 7)
-        assert chat.pending() == []
-        assert result.ts is not None
-        assert abs(result.ts / 1000 - _seconds(state.created_at)) < 1
+def test_thread_is_imported_once_and_then_continued(store, place):
+    with saver_of(place) as saver:
+        graph = compiled(saver)
+        ask(graph, "first")
+        (first,) = imported(store, place)
+        again = imported(store, place)
+        ask(graph, "second")
+        (more,) = imported(store, place)
+        assert_shows(store, graph, saver)
+        state = graph.get_state(THREAD)
+    assert (first.status, first.messages, first.problems) == ("created", 3, ())
+    assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
+    assert (more.status, more.messages, more.controls) == ("continued", 3, 0)
+    chat = store.session(SESSION)
+    reply, result = [row.entry for row in chat.audit() if row.visible][-2:]
+    assert (reply.model, reply.usage["input_tokens"]) == ("gpt-5", 7)
+    assert chat.pending() == []
+    assert result.ts is not None
+    assert abs(result.ts / 1000 - _seconds(state.created_at)) < 1
 
-    def test_fork_of_an_older_checkpoint_is_a_rewind(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver)
-            for text in ("first", "second"):
-                ask(graph, text)
-            older = next(
-                one
-                for one in graph.get_state_history(THREAD)
-                if len(one.values.get("messages", ())) == 3
-            )
-            ask(graph, "another way", older.config)
-            (one,) = imported(store, place)
-            assert_shows(store, graph, saver)
-        assert (one.messages, one.controls) == (9, 1)
-        assert [(it.status) for it in imported(store, place)] == ["unchanged"]
 
-    def test_message_changed_by_its_id_is_a_rewind(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver)
-            ask(graph, "first")
-            ask(graph, "correct that")
-            imported(store, place)
-            assert_shows(store, graph, saver)
-        assert [it.status for it in imported(store, place)] == ["unchanged"]
-
-    @pytest.mark.parametrize(
-        ("text", "kind"), [("forget", "marker"), ("forget, summary", "summary")]
-    )
-    def test_removed_messages_are_hidden(
-        self, store: Store, place: str, text: str, kind: str
-    ) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver)
-            ask(graph, "first")
+def test_fork_of_an_older_checkpoint_is_a_rewind(store, place):
+    with saver_of(place) as saver:
+        graph = compiled(saver)
+        for text in ("first", "second"):
             ask(graph, text)
-            imported(store, place)
-            ask(graph, "third")
-            (more,) = imported(store, place)
-            state = graph.get_state(THREAD).values["messages"]
-        assert more.problems == ()
-        chat = store.session(SESSION)
-        shown = [row for row in chat.view().messages if "marker" not in row.content]
-        assert [row.content["data"]["id"] for row in shown] == [one.id for one in state]
-        assert [row.kind.value for row in chat.audit() if row.kind.value == kind] == [kind]
-
-    def test_conversations_of_two_channels_share_the_session(
-        self, store: Store, place: str
-    ) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver, Notes)
-            ask(graph, "first")
-            ask(graph, "second")
-            (one,) = imported(store, place)
-            assert_shows(store, graph, saver)
-        assert one.problems == ()
-        contents = [row.content for row in store.session(SESSION).view().messages]
-        assert sum(it.get("channel") == "notes" for it in contents) == 2
-
-    def test_subgraph_is_a_child_session(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            inner = StateGraph(MessagesState)
-            inner.add_node("answer", answer)
-            inner.add_edge(START, "answer")
-            outer = StateGraph(MessagesState)
-            outer.add_node("inner", inner.compile(checkpointer=True))
-            outer.add_edge(START, "inner")
-            ask(outer.compile(checkpointer=saver), "first")
-            whole, child = imported(store, place)
-        assert child.session_id.startswith(f"{SESSION}/inner")
-        assert store.session(child.session_id).info().parent == whole.session_id == SESSION
-
-    def test_pruned_thread_adds_nothing(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            graph = compiled(saver)
-            for text in ("first", "second"):
-                ask(graph, text)
-            imported(store, place)
-            if "://" in place:
-                saver.prune([THREAD["configurable"]["thread_id"]], strategy="keep_latest")
-            else:  # SqliteSaver cannot, so its users do this
-                with saver.cursor() as cursor:
-                    cursor.execute(
-                        "DELETE FROM checkpoints"
-                        " WHERE checkpoint_id < (SELECT max(checkpoint_id) FROM checkpoints)"
-                    )
-            (after,) = imported(store, place)
-            assert_shows(store, graph, saver)
-        assert (after.messages, after.controls) == (0, 0)
+        older = next(
+            one
+            for one in graph.get_state_history(THREAD)
+            if len(one.values.get("messages", ())) == 3
+        )
+        ask(graph, "another way", older.config)
+        (one,) = imported(store, place)
+        assert_shows(store, graph, saver)
+    assert (one.messages, one.controls) == (9, 1)
+    assert [(it.status) for it in imported(store, place)] == ["unchanged"]
 
 
-class TestRefusal:
-    def test_encrypted_thread_is_refused(self, store: Store, place: str) -> None:
-        serde = EncryptedSerializer.from_pycryptodome_aes(key=b"0123456789abcdef")
-        with saver_of(place, serde=serde) as saver:
-            ask(compiled(saver), "first")
-            (one,) = imported(store, place)
-        assert one.failed
-        assert "stored as 'msgpack+aes'" in str(one.problems[0])
-        assert store.sessions() == []
+def test_message_changed_by_its_id_is_a_rewind(store, place):
+    with saver_of(place) as saver:
+        graph = compiled(saver)
+        ask(graph, "first")
+        ask(graph, "correct that")
+        imported(store, place)
+        assert_shows(store, graph, saver)
+    assert [it.status for it in imported(store, place)] == ["unchanged"]
 
-    def test_delta_channel_is_reported(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            ask(compiled(saver, Deltas), "first")
-            (one,) = imported(store, place)
-        assert one.failed
-        assert "messages is stored as changes" in str(one.problems[0])
 
-    def test_checkpoint_of_a_newer_release_is_refused(
-        self, store: Store, place: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("langgraph.pregel._checkpoint.LATEST_VERSION", 5)
-        with saver_of(place) as saver:
-            ask(compiled(saver), "first")
-            (one,) = imported(store, place)
-        assert one.failed
-        assert "has version 5, and the newest that is known is 4" in str(one.problems[0])
+@pytest.mark.parametrize(("text", "kind"), [("forget", "marker"), ("forget, summary", "summary")])
+def test_removed_messages_are_hidden(store, place, text, kind):
+    with saver_of(place) as saver:
+        graph = compiled(saver)
+        ask(graph, "first")
+        ask(graph, text)
+        imported(store, place)
+        ask(graph, "third")
+        (more,) = imported(store, place)
+        state = graph.get_state(THREAD).values["messages"]
+    assert more.problems == ()
+    chat = store.session(SESSION)
+    shown = [row for row in chat.view().messages if "marker" not in row.content]
+    assert [row.content["data"]["id"] for row in shown] == [one.id for one in state]
+    assert [row.kind.value for row in chat.audit() if row.kind.value == kind] == [kind]
 
-    def test_tables_of_another_release_are_refused(self, store: Store, place: str) -> None:
-        with saver_of(place) as saver:
-            ask(compiled(saver), "first")
-        drop = "ALTER TABLE checkpoints RENAME COLUMN parent_checkpoint_id TO parent"
+
+def test_conversations_of_two_channels_share_the_session(store, place):
+    with saver_of(place) as saver:
+        graph = compiled(saver, Notes)
+        ask(graph, "first")
+        ask(graph, "second")
+        (one,) = imported(store, place)
+        assert_shows(store, graph, saver)
+    assert one.problems == ()
+    contents = [row.content for row in store.session(SESSION).view().messages]
+    assert sum(it.get("channel") == "notes" for it in contents) == 2
+
+
+def test_subgraph_is_a_child_session(store, place):
+    with saver_of(place) as saver:
+        inner = StateGraph(MessagesState)
+        inner.add_node("answer", answer)
+        inner.add_edge(START, "answer")
+        outer = StateGraph(MessagesState)
+        outer.add_node("inner", inner.compile(checkpointer=True))
+        outer.add_edge(START, "inner")
+        ask(outer.compile(checkpointer=saver), "first")
+        whole, child = imported(store, place)
+    assert child.session_id.startswith(f"{SESSION}/inner")
+    assert store.session(child.session_id).info().parent == whole.session_id == SESSION
+
+
+def test_pruned_thread_adds_nothing(store, place):
+    with saver_of(place) as saver:
+        graph = compiled(saver)
+        for text in ("first", "second"):
+            ask(graph, text)
+        imported(store, place)
         if "://" in place:
-            with psycopg.connect(place) as server:
-                server.execute(drop)
-        else:
-            with closing(sqlite3.connect(place)) as file:
-                file.execute(drop)
-        (one,) = import_paths(store, [place])
-        assert not isinstance(one, SessionImport)
-        assert one.is_problem
-        assert "its table checkpoints has no column parent_checkpoint_id" in one.why
+            saver.prune([THREAD["configurable"]["thread_id"]], strategy="keep_latest")
+        else:  # SqliteSaver cannot, so its users do this
+            with saver.cursor() as cursor:
+                cursor.execute(
+                    "DELETE FROM checkpoints"
+                    " WHERE checkpoint_id < (SELECT max(checkpoint_id) FROM checkpoints)"
+                )
+        (after,) = imported(store, place)
+        assert_shows(store, graph, saver)
+    assert (after.messages, after.controls) == (0, 0)
+
+
+def test_encrypted_thread_is_refused(store, place):
+    serde = EncryptedSerializer.from_pycryptodome_aes(key=b"0123456789abcdef")
+    with saver_of(place, serde=serde) as saver:
+        ask(compiled(saver), "first")
+        (one,) = imported(store, place)
+    assert one.failed
+    assert "stored as 'msgpack+aes'" in str(one.problems[0])
+    assert store.sessions() == []
+
+
+def test_delta_channel_is_reported(store, place):
+    with saver_of(place) as saver:
+        ask(compiled(saver, Deltas), "first")
+        (one,) = imported(store, place)
+    assert one.failed
+    assert "messages is stored as changes" in str(one.problems[0])
+
+
+def test_checkpoint_of_a_newer_release_is_refused(store, place, monkeypatch):
+    monkeypatch.setattr("langgraph.pregel._checkpoint.LATEST_VERSION", 5)
+    with saver_of(place) as saver:
+        ask(compiled(saver), "first")
+        (one,) = imported(store, place)
+    assert one.failed
+    assert "has version 5, and the newest that is known is 4" in str(one.problems[0])
+
+
+def test_tables_of_another_release_are_refused(store, place):
+    with saver_of(place) as saver:
+        ask(compiled(saver), "first")
+    drop = "ALTER TABLE checkpoints RENAME COLUMN parent_checkpoint_id TO parent"
+    if "://" in place:
+        with psycopg.connect(place) as server:
+            server.execute(drop)
+    else:
+        with closing(sqlite3.connect(place)) as file:
+            file.execute(drop)
+    (one,) = import_paths(store, [place])
+    assert not isinstance(one, SessionImport)
+    assert one.is_problem
+    assert "its table checkpoints has no column parent_checkpoint_id" in one.why
 
 
 def _seconds(iso: str) -> float:

@@ -47,11 +47,10 @@ Written = Callable[..., Any]
 
 
 @pytest.fixture(params=["SQLiteSession", "SQLAlchemySession", "SQLAlchemySession on PostgreSQL"])
-def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str, Written]]:
+def source(request: pytest.FixtureRequest, tmp_path: Any) -> tuple[str, Written]:
     """A place, and a function that runs a coroutine on a session there."""
     if "PostgreSQL" in request.param:
-        server = request.getfixturevalue("postgres")
-        place = server.empty()
+        place = request.getfixturevalue("server_url")
         url = place.replace("postgresql://", "postgresql+psycopg://")
     else:
         place = str(tmp_path / "agents.db")
@@ -75,9 +74,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str,
 
         return asyncio.run(with_session())
 
-    yield place, run
-    if "PostgreSQL" in request.param:
-        server.drop(place)
+    return place, run
 
 
 @pytest.fixture
@@ -95,124 +92,117 @@ def items_of(store: Store, name: str) -> Any:
     return asyncio.run(RooContextSession(name, store).get_items())
 
 
-class TestImport:
-    def test_session_is_imported_once_and_then_continued(
-        self, store: Store, source: tuple[str, Written]
-    ) -> None:
-        place, run = source
-        run(lambda session: session.add_items(ITEMS[:-1]))
-        (first,) = imported(store, place)
-        again = imported(store, place)
-        run(lambda session: session.add_items(ITEMS[-1:]))
-        (more,) = imported(store, place)
-        assert (first.status, first.messages, first.problems) == ("created", 4, ())
-        assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
-        assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
-        # An agent goes on with the SDK's adapter on the imported session.
-        assert items_of(store, first.session_id) == run(lambda session: session.get_items())
-        rows = [row.entry for row in store.session(first.session_id).audit() if row.visible]
-        assert [row.role for row in rows] == ["user", "assistant", "user", "user", "assistant"]
-        now = datetime.now(UTC)
-        for row in rows:
-            assert row.ts is not None
-            written = datetime.fromtimestamp(row.ts / 1000, UTC)
-            assert now - timedelta(minutes=5) < written < now + timedelta(seconds=2)
-
-    def test_output_that_is_stored_later_only_adds_itself(
-        self, store: Store, source: tuple[str, Written]
-    ) -> None:
-        place, run = source
-        run(lambda session: session.add_items([QUESTION, *STEP, OUTPUTS[0]]))
-        imported(store, place)
-        run(lambda session: session.add_items(OUTPUTS[1:]))
-        (more,) = imported(store, place)
-        assert (more.messages, more.controls) == (1, 0)
-        assert store.session(more.session_id).pending() == []
-
-    def test_popped_item_is_a_rewind(self, store: Store, source: tuple[str, Written]) -> None:
-        place, run = source
-        run(lambda session: session.add_items(ITEMS))
-        imported(store, place)
-        run(lambda session: session.pop_item())
-        (after,) = imported(store, place)
-        assert (after.status, after.messages, after.controls) == ("rewound", 0, 1)
-        assert items_of(store, after.session_id) == ITEMS[:-1]
-
-    def test_tables_with_other_names_are_found(
-        self, store: Store, source: tuple[str, Written]
-    ) -> None:
-        place, run = source
-        names = {"sessions_table": "chats", "messages_table": "chat_items"}
-        run(lambda session: session.add_items(ITEMS), **names)
-        run(lambda session: session.add_items(ITEMS[:1]))
-        found = {one.session_id: one.messages for one in imported(store, place)}
-        assert found == {"openai-agents:chat_items:one": 5, "openai-agents:one": 1}
-
-    def test_dry_run_counts_and_writes_nothing(
-        self, store: Store, source: tuple[str, Written]
-    ) -> None:
-        place, run = source
-        run(lambda session: session.add_items(ITEMS))
-        (one,) = imported(store, place, dry_run=True)
-        assert (one.messages, list(store.sessions())) == (5, [])
-
-    def test_url_is_shown_without_its_password(
-        self, store: Store, source: tuple[str, Written]
-    ) -> None:
-        place, run = source
-        run(lambda session: session.add_items(ITEMS[:1]))
-        (one,) = imported(store, place)
-        shown = str(one.path)
-        assert shown == store.session(one.session_id).info().metadata["path"]
-        assert "?" not in shown
-        assert place.partition("?")[0].endswith(shown.rpartition("/")[2])
+def test_session_is_imported_once_and_then_continued(store, source):
+    place, run = source
+    run(lambda session: session.add_items(ITEMS[:-1]))
+    (first,) = imported(store, place)
+    again = imported(store, place)
+    run(lambda session: session.add_items(ITEMS[-1:]))
+    (more,) = imported(store, place)
+    assert (first.status, first.messages, first.problems) == ("created", 4, ())
+    assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
+    assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
+    # An agent goes on with the SDK's adapter on the imported session.
+    assert items_of(store, first.session_id) == run(lambda session: session.get_items())
+    rows = [row.entry for row in store.session(first.session_id).audit() if row.visible]
+    assert [row.role for row in rows] == ["user", "assistant", "user", "user", "assistant"]
+    now = datetime.now(UTC)
+    for row in rows:
+        assert row.ts is not None
+        written = datetime.fromtimestamp(row.ts / 1000, UTC)
+        assert now - timedelta(minutes=5) < written < now + timedelta(seconds=2)
 
 
-class TestBranches:
-    def test_branches_are_rewinds(self, store: Store, tmp_path: Any) -> None:
-        place = str(tmp_path / "advanced.db")
-
-        async def write() -> Any:
-            session = AdvancedSQLiteSession(session_id="one", db_path=place, create_tables=True)
-            for number in (1, 2, 3):
-                await session.add_items(_turn(f"main {number}"))
-            await session.create_branch_from_turn(2, "side")
-            await session.add_items(_turn("side 2"))
-            side = await session.get_items()
-            await session.switch_to_branch("main")
-            await session.add_items(_turn("main 4"))
-            main = await session.get_items()
-            session.close()
-            return side, main
-
-        side, main = asyncio.run(write())
-        (one,) = imported(store, place)
-        assert (one.messages, one.controls, one.problems) == (10, 2, ())
-        chat = store.session(one.session_id)
-        assert items_of(store, one.session_id) == main
-        second = [row.seq for row in chat.audit() if row.kind.value == "rewind"][1]
-        at_side = chat.fork(second - 1, session_id="side")
-        assert items_of(store, at_side.id) == side
-        assert [it.status for it in imported(store, place)] == ["unchanged"]
+def test_output_that_is_stored_later_only_adds_itself(store, source):
+    place, run = source
+    run(lambda session: session.add_items([QUESTION, *STEP, OUTPUTS[0]]))
+    imported(store, place)
+    run(lambda session: session.add_items(OUTPUTS[1:]))
+    (more,) = imported(store, place)
+    assert (more.messages, more.controls) == (1, 0)
+    assert store.session(more.session_id).pending() == []
 
 
-class TestRefusal:
-    def test_encrypted_session_is_refused(self, store: Store, source: tuple[str, Written]) -> None:
-        place, run = source
-        key = base64.urlsafe_b64encode(b"k" * 32).decode()
-        run(lambda session: EncryptedSession("one", session, encryption_key=key).add_items(ITEMS))
-        (one,) = imported(store, place)
-        assert one.failed
-        assert "its items are encrypted" in str(one.problems[0])
+def test_popped_item_is_a_rewind(store, source):
+    place, run = source
+    run(lambda session: session.add_items(ITEMS))
+    imported(store, place)
+    run(lambda session: session.pop_item())
+    (after,) = imported(store, place)
+    assert (after.status, after.messages, after.controls) == ("rewound", 0, 1)
+    assert items_of(store, after.session_id) == ITEMS[:-1]
 
-    def test_tables_of_another_release_are_refused(self, store: Store, tmp_path: Any) -> None:
-        place = tmp_path / "other.db"
-        with closing(sqlite3.connect(place)) as file:
-            file.execute("CREATE TABLE agent_messages (session_id, message_data)")
-        (one,) = import_paths(store, [place])
-        assert not isinstance(one, SessionImport)
-        assert one.is_problem
-        assert "its table agent_messages has no column created_at, id" in one.why
+
+def test_tables_with_other_names_are_found(store, source):
+    place, run = source
+    names = {"sessions_table": "chats", "messages_table": "chat_items"}
+    run(lambda session: session.add_items(ITEMS), **names)
+    run(lambda session: session.add_items(ITEMS[:1]))
+    found = {one.session_id: one.messages for one in imported(store, place)}
+    assert found == {"openai-agents:chat_items:one": 5, "openai-agents:one": 1}
+
+
+def test_dry_run_counts_and_writes_nothing(store, source):
+    place, run = source
+    run(lambda session: session.add_items(ITEMS))
+    (one,) = imported(store, place, dry_run=True)
+    assert (one.messages, list(store.sessions())) == (5, [])
+
+
+def test_url_is_shown_without_its_password(store, source):
+    place, run = source
+    run(lambda session: session.add_items(ITEMS[:1]))
+    (one,) = imported(store, place)
+    shown = str(one.path)
+    assert shown == store.session(one.session_id).info().metadata["path"]
+    assert "?" not in shown
+    assert place.partition("?")[0].endswith(shown.rpartition("/")[2])
+
+
+def test_branches_are_rewinds(store, tmp_path):
+    place = str(tmp_path / "advanced.db")
+
+    async def write() -> Any:
+        session = AdvancedSQLiteSession(session_id="one", db_path=place, create_tables=True)
+        for number in (1, 2, 3):
+            await session.add_items(_turn(f"main {number}"))
+        await session.create_branch_from_turn(2, "side")
+        await session.add_items(_turn("side 2"))
+        side = await session.get_items()
+        await session.switch_to_branch("main")
+        await session.add_items(_turn("main 4"))
+        main = await session.get_items()
+        session.close()
+        return side, main
+
+    side, main = asyncio.run(write())
+    (one,) = imported(store, place)
+    assert (one.messages, one.controls, one.problems) == (10, 2, ())
+    chat = store.session(one.session_id)
+    assert items_of(store, one.session_id) == main
+    second = [row.seq for row in chat.audit() if row.kind.value == "rewind"][1]
+    at_side = chat.fork(second - 1, session_id="side")
+    assert items_of(store, at_side.id) == side
+    assert [it.status for it in imported(store, place)] == ["unchanged"]
+
+
+def test_encrypted_session_is_refused(store, source):
+    place, run = source
+    key = base64.urlsafe_b64encode(b"k" * 32).decode()
+    run(lambda session: EncryptedSession("one", session, encryption_key=key).add_items(ITEMS))
+    (one,) = imported(store, place)
+    assert one.failed
+    assert "its items are encrypted" in str(one.problems[0])
+
+
+def test_tables_of_another_release_are_refused(store, tmp_path):
+    place = tmp_path / "other.db"
+    with closing(sqlite3.connect(place)) as file:
+        file.execute("CREATE TABLE agent_messages (session_id, message_data)")
+    (one,) = import_paths(store, [place])
+    assert not isinstance(one, SessionImport)
+    assert one.is_problem
+    assert "its table agent_messages has no column created_at, id" in one.why
 
 
 def _turn(text: str) -> list[Any]:

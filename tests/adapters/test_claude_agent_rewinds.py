@@ -15,11 +15,6 @@ from support.transcripts import Transcript
 DRIVER = ClaudeAgentDriver
 
 
-@pytest.fixture
-def file(tmp_path: Any) -> Transcript:
-    return Transcript(tmp_path / "-work" / "s-1.jsonl")
-
-
 def talk(file: Transcript, *texts: str, parent: Any = ...) -> None:
     """Questions with their answers, the attachments between them, and a row without an id."""
     for number, text in enumerate(texts):

@@ -1,10 +1,8 @@
 """The Claude Agent SDK's SessionStore: its conformance run, and what the records are in our log."""
 
 import asyncio
-import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,16 +17,10 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from roocontext import AsyncStore, InvalidMessage
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from roocontext.errors import FrameworkMissing
 from support.claude_agent_driver import ID, KEY, ClaudeAgentDriver, kinds, lines, seen
 from support.transcripts import Transcript, use
 
 DRIVER = ClaudeAgentDriver
-
-
-@pytest.fixture
-def file(tmp_path: Any) -> Transcript:
-    return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
 def test_conformance_run_of_the_sdk(leg, opened):
@@ -111,8 +103,7 @@ def test_new_process_continues_the_session(driver, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
     driver.append(*lines(file))
-    other = ClaudeAgentDriver(driver.url)
-    try:
+    with closing(ClaudeAgentDriver(driver.url)) as other:
         file.user("three")
         other.append(*lines(file)[2:])
         file.user("four", parent=first)
@@ -120,27 +111,22 @@ def test_new_process_continues_the_session(driver, file):
         assert seen(driver.chat()) == [("u", "one"), ("a", "two"), ("u", "four")]
         assert kinds(driver.chat()) == ["rewind"]
         assert other.load() == driver.load() == lines(file)
-    finally:
-        other.close()
 
 
 def test_two_processes_that_write_at_once_lose_nothing(driver):
-    other = ClaudeAgentDriver(driver.url)
-
     async def both() -> None:
-        await asyncio.gather(
-            *(
-                sdk.append(KEY, [entry(f"{name}{number}"), {"type": "tag", "tag": name}])
-                for number in range(8)
-                for name, sdk in (("a", driver.adapter), ("b", driver.adapter))
-            )
-        )
+        work = [
+            driver.adapter.append(KEY, [entry(f"{name}{number}"), {"type": "tag", "tag": name}])
+            for number in range(8)
+            for name in "ab"
+        ]
+        await asyncio.gather(*work)
 
     def entry(uuid: str) -> Any:
         said = {"role": "user", "content": uuid}
         return {"type": "user", "uuid": uuid, "parentUuid": None, "message": said}
 
-    try:
+    with closing(ClaudeAgentDriver(driver.url)) as other:
         driver.run(both())
         other.append(entry("c"), {"type": "custom-title", "customTitle": "C"})
         driver.append(entry("d"), {"type": "tag", "tag": "d"})
@@ -152,8 +138,6 @@ def test_two_processes_that_write_at_once_lose_nothing(driver):
         assert summary["data"]["custom_title"] == "C"
         assert summary["data"]["tag"] == "d"
         assert driver.chat().verify().ok
-    finally:
-        other.close()
 
 
 def test_sub_agents_are_child_sessions(driver, file):
@@ -280,10 +264,3 @@ def test_helpers_of_the_sdk_work(quick, tmp_path):
     quick.run(delete_session_via_store(quick.adapter, name, folder))
     (left,) = quick.run(list_sessions_from_store(quick.adapter, folder))
     assert left.session_id == forked.session_id
-
-
-def test_version_without_the_protocol_is_one_clear_error(monkeypatch):
-    monkeypatch.setitem(sys.modules, "claude_agent_sdk", ModuleType("claude_agent_sdk"))
-    monkeypatch.delitem(sys.modules, "roocontext.adapters.claude_agent_sdk")
-    with pytest.raises(FrameworkMissing, match=r"works with claude-agent-sdk >=0\.2"):
-        import_module("roocontext.adapters.claude_agent_sdk")

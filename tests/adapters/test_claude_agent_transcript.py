@@ -1,7 +1,5 @@
 """A growing transcript of Claude Code becomes the same session as an import of the whole file."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +12,6 @@ from support.examples import examples
 from support.transcripts import Transcript, use
 
 DRIVER = ClaudeAgentDriver
-
-
-@pytest.fixture
-def file(tmp_path: Any) -> Transcript:
-    return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
 def test_edited_prompt_is_a_rewind(quick, file):

@@ -128,15 +128,8 @@ PLACES = [
 
 
 ROOTS = {
-    "claude-agent-sdk",
-    "content",
-    "event",
-    "state",
-    "message",
-    "record",
-    "value",
-    "channel_values",
-    "writes",
+    *("claude-agent-sdk", "content", "event", "state", "message", "record", "value"),
+    *("channel_values", "writes"),
 }
 
 

@@ -1,18 +1,15 @@
 """ADK's own loop over our service: tools, compactions, kill -9, resume and a rewind."""
 
 import asyncio
-import importlib
 import runpy
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from google.adk.events import Event
 
 from roocontext import AsyncStore
-from roocontext.errors import FrameworkMissing
 from support.google_adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
 
 ROOT = Path(__file__).parents[2]
@@ -109,13 +106,6 @@ def shown(part):
         if key in part:
             return (key, part[key]["name"], str(part[key].get("args", part[key].get("response"))))
     return part.get("text")
-
-
-def test_adk_without_the_protocol_is_one_clear_error(monkeypatch):
-    monkeypatch.delitem(sys.modules, "roocontext.adapters.google_adk")
-    monkeypatch.setitem(sys.modules, "google.adk.sessions", ModuleType("google.adk.sessions"))
-    with pytest.raises(FrameworkMissing, match=r"google-adk >=2.13,<3. Version 2"):
-        importlib.import_module("roocontext.adapters.google_adk")
 
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")

@@ -1,16 +1,11 @@
 """Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
 
 import hashlib
-import importlib
 import json
-import sys
 import threading
-import types
 
 import pytest
-from langchain_core.messages import (
-    HumanMessage,
-)
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
@@ -18,7 +13,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from roocontext import InvalidOption, SessionExists
 from roocontext.adapters.langgraph import RooContextSaver
-from roocontext.errors import FrameworkMissing, InvalidIdentifier
+from roocontext.errors import InvalidIdentifier
 from support.langgraph_thread import Thread, at, said
 
 
@@ -433,12 +428,3 @@ def test_two_savers_that_write_at_once_lose_nothing(thread):
     assert {"a" + "".join(f"{name}{n}" for n in range(8)) for name in "xy"} <= branches
     assert thread.session.verify().ok
     assert thread.session.stats().visible_messages == 9
-
-
-def test_langgraph_without_the_protocol_is_one_clear_error(monkeypatch):
-    old = types.ModuleType("langgraph.checkpoint.base")
-    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", old)
-    for name in [name for name in sys.modules if name.startswith("roocontext.adapters.langgraph")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(FrameworkMissing, match=r"works with langgraph-checkpoint >=4.3,<5"):
-        importlib.import_module("roocontext.adapters.langgraph")

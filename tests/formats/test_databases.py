@@ -4,7 +4,6 @@ import gzip
 import json
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,6 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     path = tmp_path / "agent.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{request.param}.sqlite.gz").read_bytes()))
     return request.param, path
-
-
-@pytest.fixture
-def made_server(postgres: Any) -> Iterator[str]:
-    """An empty database on a server."""
-    url = postgres.empty()
-    yield url
-    postgres.drop(url)
 
 
 def imported(store: Store, place: Any, **options: Any) -> SessionImport:
@@ -121,14 +112,14 @@ def make_events(run: Any, *, state: str = "text") -> None:
     )
 
 
-def test_database_on_a_server_is_read_by_its_url(store, made_server):
+def test_database_on_a_server_is_read_by_its_url(store, server_url):
     item = json.dumps({"role": "user", "content": "100 % sure?"})
-    with psycopg.connect(made_server) as server:
+    with psycopg.connect(server_url) as server:
         make_items(server.execute)
         server.execute(
             "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')", [item]
         )
-    url = made_server.replace("postgresql://", "postgresql+asyncpg://")
+    url = server_url.replace("postgresql://", "postgresql+asyncpg://")
     one = imported(store, url)
     assert (one.session_id, one.messages) == ("openai-agents:one", 1)
     (row,) = (row for row in store.session(one.session_id).audit() if row.visible)
@@ -136,9 +127,9 @@ def test_database_on_a_server_is_read_by_its_url(store, made_server):
     assert imported(store, url).status == "unchanged"
 
 
-def test_tables_of_several_frameworks_are_all_read(store, made_server):
+def test_tables_of_several_frameworks_are_all_read(store, server_url):
     event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
-    with psycopg.connect(made_server) as server:
+    with psycopg.connect(server_url) as server:
         make_items(server.execute)
         make_events(server.execute, state="jsonb")
         server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
@@ -147,10 +138,10 @@ def test_tables_of_several_frameworks_are_all_read(store, made_server):
             "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)",
             [event],
         )
-    found = import_paths(store, [made_server])
+    found = import_paths(store, [server_url])
     ids = [one.session_id for one in found if isinstance(one, SessionImport)]
     assert ids == ["adk-sessions:app/user/s", "openai-agents:one"]
-    (only,) = import_paths(store, [made_server], tool="openai-agents")
+    (only,) = import_paths(store, [server_url], tool="openai-agents")
     assert isinstance(only, SessionImport)
     assert only.status == "unchanged"
 
@@ -161,8 +152,8 @@ def test_password_and_options_of_a_url_are_not_shown():
     assert "secret" not in repr(place)
 
 
-def test_server_without_known_tables_is_a_problem(store, made_server):
-    (one,) = import_paths(store, [made_server])
+def test_server_without_known_tables_is_a_problem(store, server_url):
+    (one,) = import_paths(store, [server_url])
     assert isinstance(one, SkippedSource)
     assert one.is_problem
     assert "none of its tables" in one.why

@@ -40,12 +40,8 @@ def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(params=["file", "postgres"])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database that nobody has opened yet."""
     if request.param == "file":
-        yield str(tmp_path / "new.db")
-        return
-    server = request.getfixturevalue("postgres")
-    made = server.empty()
-    yield made
-    server.drop(made)
+        return str(tmp_path / "new.db")
+    return str(request.getfixturevalue("server_url"))

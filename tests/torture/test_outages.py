@@ -176,13 +176,11 @@ def test_missing_server_is_a_typed_error() -> None:
 
 
 @pytest.fixture(params=["repeatable read", "serializable"])
-def strict_url(request: pytest.FixtureRequest, postgres: Any) -> Iterator[URL]:
+def strict_url(request: pytest.FixtureRequest, server_url: str) -> URL:
     """An empty database whose transactions see one snapshot, unless they say otherwise."""
-    made = postgres.empty()
     level = request.param.replace(" ", "\\ ")
     options = {"options": f"-c default_transaction_isolation={level}"}
-    yield make_url(made).update_query_dict(options)
-    postgres.drop(made)
+    return make_url(server_url).update_query_dict(options)
 
 
 def test_writers_on_a_serializable_server_lose_nothing(strict_url: URL) -> None:
