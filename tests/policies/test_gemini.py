@@ -7,7 +7,6 @@ import pytest
 from roocontext import Kind
 from roocontext.errors import InvalidOption
 from roocontext.log.plan import Action
-from roocontext.log.readings import text_of
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -32,10 +31,10 @@ from roocontext.programs.gemini_cli.policy import (
     weights,
 )
 from support.deciding import decided, seen, summary, texts
-from support.dialogue import WORDS, call, result, shown, text, work
+from support.dialogue import WORDS, call, result, shown, text
 from support.situations import LETTERS
 
-LARGE = 1 << 40
+BOTH = pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
 
 
 def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
@@ -65,24 +64,20 @@ def compress(chat, policy=Gemini(), said="in short", **facts):  # noqa: B008 - f
 
 
 def said_now(chat):
-    return [text_of(content_blocks(message)) for message in chat.view().messages]
-
-
-def content_blocks(message):
-    return [{"type": "text", "text": part["text"]} for part in content_of(message)["parts"]]
+    contents = map(content_of, chat.view().messages)
+    return ["".join(part["text"] for part in content["parts"]) for content in contents]
 
 
 # When
 
 
-@pytest.mark.parametrize("policy", [Gemini(), GeminiUpstream()])
-def test_threshold_is_reached_when_it_is_met(chat, policy):
+@BOTH
+def test_threshold_is_reached_when_it_is_met(chat, kind):
     talk(chat, 4)
-    tokens = seen(chat, policy).size.tokens
-    assert isinstance(decide(chat, policy, window=2 * tokens), Ask)
-    below = decide(chat, policy, window=2 * tokens + 1)
-    assert isinstance(below, Nothing)
-    assert below.status == CompressionStatus.NOOP
+    tokens = seen(chat, kind()).size.tokens
+    assert isinstance(decide(chat, kind(), window=2 * tokens), Ask)
+    below = decide(chat, kind(), window=2 * tokens + 1)
+    assert (type(below), below.status) == (Nothing, CompressionStatus.NOOP)
 
 
 def test_reported_size_counts_before_our_estimate(chat):
@@ -95,7 +90,7 @@ def test_reported_size_counts_before_our_estimate(chat):
     assert isinstance(decide(chat, GeminiUpstream(), window=801, reported=told), Nothing)
 
 
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@BOTH
 def test_threshold_is_a_setting_and_zero_is_always(chat, kind):
     talk(chat, 4)
     assert isinstance(decide(chat, kind(threshold=0)), Ask)
@@ -120,47 +115,30 @@ def test_overflow_guard_of_the_program_is_kept():
     assert overflows(1, window=100, last_prompt=100)
 
 
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-@pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.RECOVER])
-def test_compaction_on_request_needs_no_threshold(chat, kind, aim):
-    talk(chat, 4)
-    assert isinstance(decide(chat, kind(), aim=aim, failures=3), Ask)
-
-
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-@pytest.mark.parametrize("aim", [Aim.CLEAR, Aim.TRUNCATE])
-def test_program_knows_nothing_but_summaries(chat, kind, aim):
-    talk(chat, 4)
-    assert isinstance(decide(chat, kind(), aim=aim), Nothing)
-
-
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_failure_stops_automatic_summaries(chat, kind):
+@BOTH
+def test_summaries_are_made_on_request_or_until_one_fails(chat, kind):
     talk(chat, 4)
     tokens = seen(chat, kind()).size.tokens
     assert isinstance(decide(chat, kind(), window=tokens, failures=1), Nothing)
+    for aim, decision in (
+        (Aim.CONDENSE, Ask),
+        (Aim.RECOVER, Ask),
+        (Aim.CLEAR, Nothing),
+        (Aim.TRUNCATE, Nothing),
+    ):
+        assert isinstance(decide(chat, kind(), aim=aim, failures=3), decision)
 
 
-def test_rows_are_left_out_after_a_failure_over_the_window(chat):
+def test_rows_are_left_out_if_no_summary_comes_and_the_window_is_passed(chat):
     talk(chat, 8)
     tokens = seen(chat, Gemini()).size.tokens
-    decision = decide(chat, window=tokens - 1, failures=1)
-    assert isinstance(decision, Ready)
-    assert decision.plan.action is Action.TRUNCATE
-    assert isinstance(decide(chat, GeminiUpstream(), window=tokens - 1, failures=1), Nothing)
-
-
-def test_rows_are_left_out_when_no_summary_comes_and_the_window_is_passed(chat):
-    talk(chat, 8)
-    tokens = seen(chat, Gemini()).size.tokens
+    upstream = GeminiUpstream()
     assert decide(chat, window=tokens).otherwise is None
     assert decide(chat, window=tokens - 1).otherwise.plan.action is Action.TRUNCATE
-    assert decide(chat, GeminiUpstream(), window=tokens - 1).otherwise is None
-
-
-def test_reported_size_may_pass_the_window(chat):
-    talk(chat, 8)
-    tokens = seen(chat, Gemini()).size.tokens
+    assert decide(chat, upstream, window=tokens - 1).otherwise is None
+    failed = decide(chat, window=tokens - 1, failures=1)
+    assert (type(failed), failed.plan.action) == (Ready, Action.TRUNCATE)
+    assert isinstance(decide(chat, upstream, window=tokens - 1, failures=1), Nothing)
     told = ReportedTokens(input=2 * tokens, output=0, since=0)
     assert decide(chat, window=2 * tokens, reported=told).otherwise is None
     assert decide(chat, window=2 * tokens - 1, reported=told).otherwise is not None
@@ -201,7 +179,7 @@ def test_fraction_is_a_setting(chat):
     assert forced(chat, GeminiUpstream(fraction=0.3)).hides == tuple(said[:4])
 
 
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@BOTH
 @pytest.mark.parametrize("setting", [{"threshold": -0.1}, {"fraction": 0}, {"fraction": 1}])
 def test_impossible_settings_are_refused(kind, setting):
     with pytest.raises(InvalidOption) as caught:
@@ -209,29 +187,14 @@ def test_impossible_settings_are_refused(kind, setting):
     assert caught.value.name in setting
 
 
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_single_question_cannot_be_compressed(chat, kind):
-    chat.append("user", WORDS)
-    assert isinstance(decide(chat, kind(threshold=0)), Nothing)
-    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
-
-
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_only_blank_answers_cannot_be_compressed(chat, kind):
-    chat.append("assistant", [])
-    chat.append("assistant", [])
-    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
-
-
-def test_pin_and_its_tool_partner_stay(chat):
-    asks = chat.append("user", WORDS).seq
-    called, answered = work(chat, ["a", "b"])
-    said = talk(chat, 6)
-    chat.pin(answered)
-    for kind in (Gemini, GeminiUpstream):
-        assert forced(chat, kind()).hides == (asks, *said[:8])
-    compress(chat)
-    assert shown(chat)[:2] == [called, answered]
+@BOTH
+@pytest.mark.parametrize("said", [("user", WORDS), ("assistant", [], [])])
+def test_single_question_and_blank_answers_alone_cannot_be_compressed(chat, kind, said):
+    role, *contents = said
+    for content in contents:
+        chat.append(role, content)
+    for facts in ({}, {"aim": Aim.CONDENSE}):
+        assert isinstance(decide(chat, kind(threshold=0), **facts), Nothing)
 
 
 def test_call_is_not_separated_from_a_result_after_the_cut(chat):
@@ -302,10 +265,10 @@ def test_new_rows_are_in_the_form_of_the_session(chat, form, content, role):
     compress(chat)
     first, second, third = chat.view().messages[:3]
     assert [m.format for m in (first, second, third)] == [form] * 3
-    assert (first.content, second.content) == (
+    assert [first.content, second.content] == [
         content("user", "in short"),
         content(role, ACKNOWLEDGEMENT),
-    )
+    ]
     assert (second.role, third.role) == (role, "user")
 
 
@@ -367,10 +330,8 @@ def test_program_compares_with_what_was_reported(chat, after):
     policy = GeminiUpstream(count=count)
     asked = forced(chat, policy, reported=ReportedTokens(1000, 5, 5))
     outcome = asked.compose(summary(WORDS * 50))
-    assert [part["text"] for content in histories[0][:2] for part in content["parts"]] == [
-        WORDS * 50,
-        ACKNOWLEDGEMENT,
-    ]
+    told = [part["text"] for content in histories[0][:2] for part in content["parts"]]
+    assert told == [WORDS * 50, ACKNOWLEDGEMENT]
     if after > 1000:
         assert (type(outcome), outcome.status) == (Refused, CompressionStatus.INFLATED)
     else:
@@ -391,15 +352,7 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
     assert (type(larger), larger.status) == (Refused, CompressionStatus.INFLATED)
 
 
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-@pytest.mark.parametrize("said", ["", " \n"])
-def test_empty_summary_is_refused(chat, kind, said):
-    talk(chat, 5)
-    refused = forced(chat, kind()).compose(summary(said))
-    assert (type(refused), refused.status) == (Refused, CompressionStatus.EMPTY_SUMMARY)
-
-
-@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@BOTH
 @pytest.mark.parametrize("said", ["", WORDS * 100])
 def test_only_an_automatic_failure_latches(chat, kind, said):
     talk(chat, 5)
@@ -463,17 +416,13 @@ def test_exactly_the_fraction_before_a_question_is_enough():
     assert split_point([*contents, text_content("user", "")], 0.5) == 3
 
 
-@pytest.mark.parametrize(("response", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
-def test_empty_response_counts_and_null_does_not(response, cut):
-    told = {"role": "user", "parts": [{"functionResponse": response}]}
+@pytest.mark.parametrize(("value", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
+def test_empty_call_or_response_counts_and_null_does_not(value, cut):
+    told = {"role": "user", "parts": [{"functionResponse": value}]}
     contents = [text_content("user", "x" * 90), text_content("model", "y"), told]
     assert split_point(contents, 0.5) == cut
-
-
-@pytest.mark.parametrize(("asked", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
-def test_empty_call_counts_and_null_does_not(asked, cut):
-    contents = [text_content("user", "y"), {"role": "model", "parts": [{"functionCall": asked}]}]
-    assert split_point(contents, 0.99) == cut
+    called = {"role": "model", "parts": [{"functionCall": value}]}
+    assert split_point([text_content("user", "y"), called], 0.99) == cut
 
 
 @pytest.mark.parametrize("parts", [None, [], [{}], [{"text": ""}], [{"text": "a"}, {}]])

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from roocontext import Kind
 from roocontext.log.counting import Budget
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.situation import Aim, Ask, Nothing, Ready, TooLarge
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.sliding_window import SlidingWindow
-from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
+from roocontext.programs.gemini_cli.policy import CompressionStatus, Gemini, GeminiUpstream
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import decided, seen, summary, talk
-from support.dialogue import WORDS, shown
+from support.dialogue import WORDS, shown, work
 from support.examples import examples
 from support.histories import HISTORIES, IMAGE, play
 from support.plan_laws import commit_lawfully
@@ -45,6 +45,32 @@ def is_question(message):
 )
 def test_empty_session_has_nothing_to_condense(chat, policy):
     assert isinstance(decided(chat, policy, aim=Aim.CONDENSE, output=1000), Nothing)
+
+
+@pytest.mark.parametrize("policy", [Gemini(), GeminiUpstream(), OpenCode(), OpenCodeUpstream()])
+def test_pin_and_its_tool_partner_stay(chat, policy):
+    (first,) = talk(chat, 1)
+    called, answered = work(chat, ["a", "b"])
+    later = talk(chat, 6)
+    chat.pin(answered)
+    asked = decided(chat, policy, aim=Aim.CONDENSE, output=1000)
+    assert (
+        {*first, *later[0], *later[3]} <= {*asked.hides} <= {*first, *(s for t in later for s in t)}
+    )
+    chat.commit(asked.compose(summary()).plan)
+    assert shown(chat)[:2] == [called, answered]
+    assert chat.view().messages[2].role == "user"
+
+
+@pytest.mark.parametrize("said", ["", " \n"])
+@pytest.mark.parametrize("policy", [Gemini(), GeminiUpstream(), OpenCode(), OpenCodeUpstream()])
+def test_empty_summary_is_refused(chat, policy, said):
+    talk(chat, 5)
+    told = {"aim": Aim.CONDENSE, "trigger": "manual", "output": 1000}
+    refused = decided(chat, policy, **told).compose(summary(said))
+    assert isinstance(refused, Refused)
+    assert refused.status in ("empty_summary", CompressionStatus.EMPTY_SUMMARY)
+    assert refused.latch is (type(policy) is OpenCode)
 
 
 @pytest.mark.parametrize("policy", [Gemini(), OpenCode()])
