@@ -7,6 +7,7 @@ the real SDKs ask a server on loopback, which refuses what the provider refuses.
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -20,140 +21,92 @@ from support.fake_models import ANSWER, ModelsServer
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 # Strict, because the oldest SDK of OpenAI streams no other tools.
 TOOLS = [{"name": "run", "description": "Run it.", "strict": True, "input_schema": SCHEMA}]
-SONNET = {"model": "m", "max_tokens": 99}
 
 
-def claude(request: Any) -> Any:
-    with anthropic.Anthropic() as client:
-        return client.messages.create(**SONNET, **request)
+Request = Any
+CLIENTS: dict[str, tuple[Any, Any]] = {
+    "anthropic": (anthropic.Anthropic, anthropic.AsyncAnthropic),
+    "openai": (openai.OpenAI, openai.AsyncOpenAI),
+    "openai-responses": (openai.OpenAI, openai.AsyncOpenAI),
+}
+RESOURCES: dict[str, Callable[[Any], Any]] = {
+    "anthropic": lambda client: client.messages,
+    "openai": lambda client: client.chat.completions,
+    "openai-responses": lambda client: client.responses,
+}
+OPTIONS: dict[str, dict[str, Any]] = {"anthropic": {"model": "m", "max_tokens": 99}}
+STREAMED: dict[str, dict[str, Any]] = {"openai": {"stream_options": {"include_usage": True}}}
+WHOLE = {
+    "anthropic": "get_final_message",
+    "openai": "get_final_completion",
+    "openai-responses": "get_final_response",
+}
 
 
-def claude_streamed(request: Any) -> Any:
+def given(form: str, request: Request, **more: Any) -> dict[str, Any]:
+    return {**OPTIONS.get(form, {"model": "m"}), **request, **more}
+
+
+def whole(form: str, request: Request) -> Any:
+    with CLIENTS[form][0]() as client:
+        return RESOURCES[form](client).create(**given(form, request))
+
+
+def events(form: str, request: Request) -> Any:
+    with CLIENTS[form][0]() as client:
+        asked = given(form, request, stream=True, **STREAMED.get(form, {}))
+        return list(RESOURCES[form](client).create(**asked))
+
+
+def last_event(form: str, request: Request) -> Any:
+    return events(form, request)[-1].response
+
+
+def streamed(form: str, request: Request) -> Any:
     with (
-        anthropic.Anthropic() as client,
-        client.messages.stream(**SONNET, **request) as stream,
+        CLIENTS[form][0]() as client,
+        RESOURCES[form](client).stream(**given(form, request)) as stream,
     ):
-        return stream.get_final_message()
+        return getattr(stream, WHOLE[form])()
 
 
-def claude_events(request: Any) -> Any:
-    with anthropic.Anthropic() as client:
-        return list(client.messages.create(**SONNET, stream=True, **request))
-
-
-def claude_helpers_events(request: Any) -> Any:
+def helpers_events(form: str, request: Request) -> Any:
     with (
-        anthropic.Anthropic() as client,
-        client.messages.stream(**SONNET, **request) as stream,
+        CLIENTS[form][0]() as client,
+        RESOURCES[form](client).stream(**given(form, request)) as stream,
     ):
         return list(stream)
 
 
-async def claude_async(request: Any) -> Any:
-    async with anthropic.AsyncAnthropic() as client:
-        return await client.messages.create(**SONNET, **request)
+async def whole_async(form: str, request: Request) -> Any:
+    async with CLIENTS[form][1]() as client:
+        return await RESOURCES[form](client).create(**given(form, request))
 
 
-async def claude_async_streamed(request: Any) -> Any:
+async def streamed_async(form: str, request: Request) -> Any:
     async with (
-        anthropic.AsyncAnthropic() as client,
-        client.messages.stream(**SONNET, **request) as stream,
+        CLIENTS[form][1]() as client,
+        RESOURCES[form](client).stream(**given(form, request)) as stream,
     ):
-        return await stream.get_final_message()
+        return await getattr(stream, WHOLE[form])()
 
 
-def chat(request: Any) -> Any:
-    with openai.OpenAI() as client:
-        return client.chat.completions.create(model="m", **request)
-
-
-def chat_streamed(request: Any) -> Any:
-    with openai.OpenAI() as client, client.chat.completions.stream(model="m", **request) as stream:
-        return stream.get_final_completion()
-
-
-def chat_chunks(request: Any) -> Any:
-    usage: Any = {"include_usage": True}
-    with openai.OpenAI() as client:
-        chunks = client.chat.completions.create(
-            model="m", stream=True, stream_options=usage, **request
-        )
-        return list(chunks)
-
-
-def chat_helpers_events(request: Any) -> Any:
-    with openai.OpenAI() as client, client.chat.completions.stream(model="m", **request) as stream:
-        return list(stream)
-
-
-async def chat_async(request: Any) -> Any:
-    async with openai.AsyncOpenAI() as client:
-        return await client.chat.completions.create(model="m", **request)
-
-
-async def chat_async_streamed(request: Any) -> Any:
-    async with (
-        openai.AsyncOpenAI() as client,
-        client.chat.completions.stream(model="m", **request) as stream,
-    ):
-        return await stream.get_final_completion()
-
-
-def responses(request: Any) -> Any:
-    with openai.OpenAI() as client:
-        return client.responses.create(model="m", **request)
-
-
-def responses_streamed(request: Any) -> Any:
-    with openai.OpenAI() as client, client.responses.stream(model="m", **request) as stream:
-        return stream.get_final_response()
-
-
-def responses_last_event(request: Any) -> Any:
-    with openai.OpenAI() as client:
-        *_, last = client.responses.create(model="m", stream=True, **request)
-        return last.response
-
-
-def responses_events(request: Any) -> Any:
-    with openai.OpenAI() as client:
-        return list(client.responses.create(model="m", stream=True, **request))
-
-
-def responses_helpers_events(request: Any) -> Any:
-    with openai.OpenAI() as client, client.responses.stream(model="m", **request) as stream:
-        return list(stream)
-
-
-async def responses_async(request: Any) -> Any:
-    async with openai.AsyncOpenAI() as client:
-        return await client.responses.create(model="m", **request)
-
-
-async def responses_async_streamed(request: Any) -> Any:
-    async with (
-        openai.AsyncOpenAI() as client,
-        client.responses.stream(model="m", **request) as stream,
-    ):
-        return await stream.get_final_response()
-
-
-def gemini(request: Any) -> Any:
+def gemini(request: Request) -> Any:
     with genai.Client() as client:
         return client.models.generate_content(model="m", **request)
 
 
-def gemini_streamed(request: Any) -> Any:
+def gemini_streamed(request: Request) -> Any:
     with genai.Client() as client:
         return list(client.models.generate_content_stream(model="m", **request))
 
 
-async def gemini_async(request: Any) -> Any:
+async def gemini_async(request: Request) -> Any:
     async with genai.Client().aio as client:
         return await client.models.generate_content(model="m", **request)
 
 
-async def gemini_async_streamed(request: Any) -> Any:
+async def gemini_async_streamed(request: Request) -> Any:
     async with genai.Client().aio as client:
         stream = await client.models.generate_content_stream(model="m", **request)
         return [chunk async for chunk in stream]
@@ -164,43 +117,14 @@ def dumped(ask: Callable[[Any], Any], **options: Any) -> Callable[[Any], Any]:
     return lambda request: ask(request).model_dump(mode="json", **options)
 
 
-ASKED = {
-    "anthropic": [
-        claude,
-        claude_streamed,
-        claude_events,
-        claude_helpers_events,
-        claude_async,
-        claude_async_streamed,
-        dumped(claude, exclude_unset=True),
-    ],
-    "openai": [
-        chat,
-        chat_streamed,
-        chat_chunks,
-        chat_helpers_events,
-        chat_async,
-        chat_async_streamed,
-        dumped(chat, exclude_unset=True),
-    ],
-    "openai-responses": [
-        responses,
-        responses_streamed,
-        responses_last_event,
-        responses_events,
-        responses_helpers_events,
-        responses_async,
-        responses_async_streamed,
-        dumped(responses, exclude_unset=True),
-    ],
-    "gemini": [
-        gemini,
-        gemini_streamed,
-        gemini_async,
-        gemini_async_streamed,
-        dumped(gemini, by_alias=True, exclude_none=True),
-    ],
+WAYS = [whole, streamed, events, helpers_events, whole_async, streamed_async]
+ASKED: dict[str, list[Callable[[Any], Any]]] = {
+    form: [*(partial(way, form) for way in WAYS), dumped(partial(whole, form), exclude_unset=True)]
+    for form in CLIENTS
 }
+ASKED["openai-responses"].append(partial(last_event, "openai-responses"))
+ASKED["gemini"] = [gemini, gemini_streamed, gemini_async, gemini_async_streamed]
+ASKED["gemini"].append(dumped(gemini, by_alias=True, exclude_none=True))
 
 
 def loop(session: Session, form: str, ask: Callable[[Any], Any]) -> None:
@@ -227,29 +151,22 @@ def test_reply_is_recorded_alike_however_it_came(models: ModelsServer, form: str
             loop(session, form, ask)
             assert ANSWER in str(session.view().messages[-1].content)
             entries = [one.entry for one in session.audit() if one.entry.model]
-            recorded.append(
-                [
-                    (
-                        *(it.role, it.content, it.usage, it.message_id),
-                        {k: it.extra["roocontext"].get(k) for k in ("id", "stop_reason")},
-                    )
-                    for it in entries
-                ]
-            )
+            kept = [it.extra["roocontext"] for it in entries]
+            ends = [[one.get(name) for name in ("id", "stop_reason")] for one in kept]
+            said = [(it.role, it.content, it.usage, it.message_id) for it in entries]
+            recorded.append([*zip(said, ends, strict=True)])
         for one in recorded[1:]:
             assert one == recorded[0]
         assert len(recorded[0]) == 2
 
 
 ORPHANS = {
-    "anthropic": (claude, {"type": "tool_result", "tool_use_id": "t1", "content": ""}),
-    "openai": (chat, {"role": "tool", "tool_call_id": "t1", "content": ""}),
-    "openai-responses": (
-        responses,
-        {"type": "function_call_output", "call_id": "t1", "output": ""},
-    ),
-    "gemini": (gemini, {"functionResponse": {"name": "run", "response": {}}}),
+    "anthropic": {"type": "tool_result", "tool_use_id": "t1", "content": ""},
+    "openai": {"role": "tool", "tool_call_id": "t1", "content": ""},
+    "openai-responses": {"type": "function_call_output", "call_id": "t1", "output": ""},
+    "gemini": {"functionResponse": {"name": "run", "response": {}}},
 }
+REFUSALS = (anthropic.APIStatusError, openai.APIStatusError, genai.errors.APIError)
 ITEMS = {"openai-responses": "input", "gemini": "contents"}
 
 
@@ -257,7 +174,7 @@ ITEMS = {"openai-responses": "input", "gemini": "contents"}
 @pytest.mark.parametrize("form", ORPHANS)
 def test_server_refuses_what_the_provider_refuses(form: str) -> None:
     """An answer to no call, and a tool whose name is not allowed."""
-    ask, orphan = ORPHANS[form]
+    ask, orphan = ASKED[form][0], ORPHANS[form]
     with Store.open(":memory:") as store:
         session = store.create()
         session.append("user", "Which files are there?")
@@ -268,7 +185,5 @@ def test_server_refuses_what_the_provider_refuses(form: str) -> None:
     wrong = {"role": "user", held: [orphan]} if held else orphan
     named = json.loads(json.dumps(request).replace('"run"', '"r n"'))
     for broken in ({**request, key: [wrong]}, named):
-        with pytest.raises(
-            (anthropic.APIStatusError, openai.APIStatusError, genai.errors.APIError)
-        ):
+        with pytest.raises(REFUSALS):
             ask(broken)
