@@ -1,8 +1,6 @@
 """Points of a session and arguments as people type them, and the answers that they get."""
 
 import json
-import os
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +14,7 @@ from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.errors import RecoveryExhausted
 from roocontext.log.encoding import MAX_DEPTH
-from support.cli_process import CommandLine, CommandLines, Done, refused
+from support.cli_process import CommandLine, CommandLines, Done, ran, refused
 from support.steady_sources import SetClock
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
@@ -233,15 +231,10 @@ def test_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: 
     with Store.open(path) as store:
         store.create("parser").append("user", "Hello")
     code = f"import sys; sys.modules[{package!r}] = None; from roocontext.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words.split()],
-        env={**os.environ, "ROOCONTEXT_DB": str(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (Code.USAGE, "")
-    assert done.stderr.endswith(f"Install the extra: pip install '{extra}'.\n")
+    command = [sys.executable, "-c", code, *words.split()]
+    done = ran(*command, folder=tmp_path, ROOCONTEXT_DB=str(path))
+    assert (done.code, done.out) == (Code.USAGE, "")
+    assert done.err.endswith(f"Install the extra: pip install '{extra}'.\n")
 
 
 def test_help_names_what_an_option_takes() -> None:

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from roocontext import Store
 from roocontext.cli.app import run
 from roocontext.cli.exit_codes import Code
 from support import showcase
-from support.cli_process import CommandLines
+from support.cli_process import CommandLines, ran
 from support.empty_files import empty_file
 from support.terminal import END, Terminal, plain
 
@@ -31,17 +31,14 @@ SCRIPT = Path(sys.executable).with_name("roocontext")
 @pytest.fixture
 def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..., Terminal]]:
     """Opens a terminal of so many columns, with these variables, on the test's store."""
-    opened = []
+    with ExitStack() as opened:
 
-    def make(columns: int = 80, **env: str) -> Terminal:
-        run = command_line(folder=tmp_path)
-        run.env |= env
-        opened.append(Terminal(run, columns))
-        return opened[-1]
+        def make(columns: int = 80, **env: str) -> Terminal:
+            run = command_line(folder=tmp_path)
+            run.env |= env
+            return opened.enter_context(closing(Terminal(run, columns)))
 
-    yield make
-    for one in opened:
-        one.close()
+        yield make
 
 
 def test_whole_session_by_commands_alone(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
@@ -90,10 +87,9 @@ def test_colours_are_for_terminals_that_want_them(
 
 
 def test_pager_that_is_left_early_is_no_error(
-    tmp_path: Path, terminal: Callable[..., Terminal]
+    long_url: str, terminal: Callable[..., Terminal]
 ) -> None:
-    long_session(str(tmp_path / "store.db"))
-    run = terminal(ROOCONTEXT_DB="store.db", PAGER="head -n 3")
+    run = terminal(ROOCONTEXT_DB=long_url, PAGER="head -n 3")
     shown = plain(run("audit", "long"))
     assert (run.code, len(shown.splitlines())) == (0, 3)
     assert plain(run("audit", "long", "--no-pager")).count(" Message ") == 3_000
@@ -114,23 +110,25 @@ def test_pager_opens_at_the_newest_end(
     assert run("tree", "parser", PAGER=f"{pager} -i", LESS="-i") == "-i -R\n"
 
 
-def long_session(url: str) -> None:
+@pytest.fixture(scope="module")
+def long_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a session of 3,000 messages."""
+    url = str(tmp_path_factory.mktemp("long") / "store.db")
     with Store.open(url, durability="normal") as store:
         chat = store.create("long")
         chat.append_many([{"role": "user", "content": f"Message {n}"} for n in range(3_000)])
+    return url
 
 
 @pytest.mark.parametrize(
     "words",
     ["audit long", "audit long --json", "show long --json", "export long", "stats", "--help"],
 )
-def test_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
-    if words != "--help":
-        long_session(str(tmp_path / "store.db"))
+def test_closed_pipe_is_no_error(words: str, long_url: str, tmp_path: Path) -> None:
     with subprocess.Popen(
         [str(SCRIPT), *words.split()],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ROOCONTEXT_DB": "store.db"},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ROOCONTEXT_DB": long_url},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -168,29 +166,23 @@ def test_closed_pipe_does_not_end_a_write(closed: str, tmp_path: Path) -> None:
 
 
 def test_python_m_and_the_script_are_the_same(tmp_path: Path) -> None:
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "80"}
-    shown = [
-        subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
-        )
-        for command in ([str(SCRIPT)], [sys.executable, "-m", "roocontext"])
-    ]
-    assert [(one.returncode, one.stderr) for one in shown] == [(0, ""), (0, "")]
-    assert shown[0].stdout == shown[1].stdout
-    assert "roocontext rewind SESSION" in shown[0].stdout
+    one, other = (
+        ran(*command, folder=tmp_path, COLUMNS="80")
+        for command in ([SCRIPT], [sys.executable, "-m", "roocontext"])
+    )
+    assert one == other
+    assert (one.code, one.err) == (0, "")
+    assert "roocontext rewind SESSION" in one.out
 
 
-def test_interpreter_ends_without_looking_for_garbage() -> None:
+def test_interpreter_ends_without_looking_for_garbage(tmp_path: Path) -> None:
     code = (
         "import atexit, gc; from roocontext.cli import main;"
         "atexit.register(lambda: print(gc.get_freeze_count() > 1_000, gc.get_threshold()[0]));"
         "main(['--version'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[1] == "True 50000"
+    done = ran(sys.executable, "-c", code, folder=tmp_path)
+    assert (done.code, done.out.splitlines()[1]) == (0, "True 50000")
 
 
 @pytest.mark.parametrize(
@@ -205,17 +197,9 @@ def test_interpreter_ends_without_looking_for_garbage() -> None:
 def test_closed_or_full_standard_files_are_reported(
     redirected: str, code: int, told: str, shown_url: str, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{SCRIPT} sessions --db {shown_url} {redirected}"],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, told in done.stderr) == (code, True)
-    assert done.stderr.count("\n") == bool(told)
+    done = ran("sh", "-c", f"{SCRIPT} sessions --db {shown_url} {redirected}", folder=tmp_path)
+    assert (done.code, told in done.err) == (code, True)
+    assert done.err.count("\n") == bool(told)
 
 
 def test_unwritable_output_does_not_report_a_failed_write(
@@ -239,16 +223,8 @@ def test_unwritable_output_does_not_report_a_failed_write(
         assert (full(words), told.read_text()) == (Code.UNCERTAIN, untold)
     for words in ("title last", "pin last", "redact last 1 --dry-run", "show last"):
         assert full(words) == Code.DATABASE
-    done = subprocess.run(
-        ["sh", "-c", f"{SCRIPT} append last again --db store.db >/dev/full"],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (Code.UNCERTAIN, untold)
+    again = f"{SCRIPT} append last again --db store.db >/dev/full"
+    assert ran("sh", "-c", again, folder=tmp_path) == (Code.UNCERTAIN, "", untold)
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.session("one")
         assert (chat.stats().messages, chat.info().title, chat.pins()) == (3, "T", {1})
@@ -330,10 +306,8 @@ def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
         "import sys; from roocontext.cli.app import run; run(['--help']);"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stderr == "[]\n"
+    done = ran(sys.executable, "-c", code, folder=tmp_path)
+    assert (done.code, done.err) == (0, "[]\n")
 
 
 # In pipes, whatever the encoding

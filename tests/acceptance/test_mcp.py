@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -21,11 +21,13 @@ from roocontext.mcp.tools import answer_text, cut_texts
 from roocontext.reports.document import as_json
 from roocontext.reports.history import audit_rows, effective_history
 from roocontext.reports.why import why
+from support.cli_process import CommandLine, refused
 from support.dialogue import fill
 
 HOSTILE = '../../etc/passwd?id=x#y%2F {"jsonrpc"} \u2028 .. \x1b[31m'
 NASTY = 'a\x00b \ud800 \x1b[31m \u2028 日本 \n{"jsonrpc": "2.0", "id": 1, "result": {}}\n'
 
+NOBODY = "SessionNotFound (not_found): There is no session 'nobody'."
 READING = {"search_history", "read_history", "list_sessions", "show_session", "why_hidden"}
 WRITING = {"append", "rewind"}
 
@@ -163,11 +165,7 @@ def test_children_of_a_session_are_listed_by_its_name(store: Store) -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "error"),
     [
-        (
-            "show_session",
-            {"session": "nobody"},
-            "SessionNotFound (not_found): There is no session 'nobody'.",
-        ),
+        ("show_session", {"session": "nobody"}, NOBODY),
         ("show_session", {"session": "../parser"}, "SessionNotFound"),
         ("why_hidden", {"session": "parser", "seq": 99}, "MessageNotFound"),
         ("why_hidden", {"session": "parser", "seq": 0}, "greater than or equal to 1"),
@@ -238,7 +236,7 @@ def test_server_of_an_owner_shows_no_others(store: Store, database: str) -> None
                 for name in ("parser", "nobody")
             )
             assert theirs.replace("parser", "nobody") == missing
-            assert "SessionNotFound (not_found): There is no session 'nobody'." in missing
+            assert NOBODY in missing
         assert ask(mallory, "search_history", query="message")["hits"] == []
         assert ask(mallory, "list_sessions")["sessions"] == []
         assert "SessionNotFound" in ask(mallory, "show_session", session="last")
@@ -299,62 +297,49 @@ def test_server_answers_by_stdio(store: Store, database: str) -> None:
     assert "written meanwhile" in asyncio.run(run())
 
 
-@on_a_file
-def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None:
-    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
+@contextmanager
+def by_http(*arguments: str, **env: str) -> Iterator[int]:
+    """The port of a server that runs."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with subprocess.Popen(
-        command("--http", str(port)),
-        env={**os.environ, "ROOCONTEXT_DB": database},
+        command("--http", str(port), *arguments),
+        env={**os.environ, **env},
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
         try:
             _wait_for(port, server)
-            asyncio.run(_by_http(f"http://127.0.0.1:{port}/mcp"))
-            assert _answer(port, "evil.example").startswith("HTTP/1.1 421")
-            assert _answer(port, "127.0.0.1", "http://evil.example").startswith("HTTP/1.1 403")
+            yield port
         finally:
             server.terminate()
             server.communicate()
+
+
+@on_a_file
+def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None:
+    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
+    with by_http(ROOCONTEXT_DB=database) as port:
+        asyncio.run(_by_http(f"http://127.0.0.1:{port}/mcp"))
+        assert _answer(port, "evil.example").startswith("HTTP/1.1 421")
+        assert _answer(port, "127.0.0.1", "http://evil.example").startswith("HTTP/1.1 403")
 
 
 @on_a_file
 def test_http_server_with_a_token_answers_only_who_sends_it(store: Store, database: str) -> None:
     token = "t" * 40
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with subprocess.Popen(
-        command("--http", str(port), "--db", database),
-        env={**os.environ, "ROOCONTEXT_TOKEN": token},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        try:
-            _wait_for(port, server)
-            for wrong in ("", "Authorization: Bearer wrong", f"Authorization: {token}"):
-                assert _answer(port, "127.0.0.1", header=wrong).startswith("HTTP/1.1 401")
-            right = f"Authorization: Bearer {token}"
-            assert not _answer(port, "127.0.0.1", header=right).startswith("HTTP/1.1 401")
-        finally:
-            server.terminate()
-            server.communicate()
+    with by_http("--db", database, ROOCONTEXT_TOKEN=token) as port:
+        for wrong in ("", "Authorization: Bearer wrong", f"Authorization: {token}"):
+            assert _answer(port, "127.0.0.1", header=wrong).startswith("HTTP/1.1 401")
+        right = f"Authorization: Bearer {token}"
+        assert not _answer(port, "127.0.0.1", header=right).startswith("HTTP/1.1 401")
 
 
 @on_a_file
-def test_short_token_is_refused(database: str) -> None:
-    done = subprocess.run(
-        command("--http", "1", "--db", database),
-        env={**os.environ, "ROOCONTEXT_TOKEN": "short"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, "at least 32 characters" in done.stderr) == (Code.USAGE, True)
+def test_short_token_is_refused(run: CommandLine) -> None:
+    done = run("mcp", "--http", "1", env={"ROOCONTEXT_TOKEN": "short"})
+    refused(done, Code.USAGE, "at least 32 characters")
 
 
 async def _by_http(url: str) -> None:
@@ -363,7 +348,7 @@ async def _by_http(url: str) -> None:
 
 
 def _wait_for(port: int, server: "subprocess.Popen[str]") -> None:
-    for _ in range(400):
+    while True:
         with closing(socket.socket()) as probe:
             if not probe.connect_ex(("127.0.0.1", port)):
                 return

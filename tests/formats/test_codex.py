@@ -238,7 +238,7 @@ def test_old_compaction_keeps_only_the_first_context(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
     assert taken(store, path) == [
-        *("permissions", "<environment_context>", "one", "three", "(no summary available)"),
+        *("permissions", "<environment_context>", "one", "three", "(no summary available)")
     ]
 
 

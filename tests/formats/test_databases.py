@@ -20,11 +20,7 @@ from roocontext.formats.imports import SkippedSource
 from roocontext.formats.writing import SessionImport
 
 GOLDEN = Path(__file__).parent / "golden"
-MODULES = {
-    "langgraph": "langgraph",
-    "openai_agents": "agents",
-    "google_adk": "google.adk",
-}
+MODULES = {"langgraph": "langgraph", "openai_agents": "agents", "google_adk": "google.adk"}
 IDS = {
     "langgraph": "langgraph-saver:golden",
     "openai_agents": "openai-agents:golden",
@@ -33,11 +29,7 @@ IDS = {
 SHOWN: dict[str, list[str]] = {
     "langgraph": ["What is here?", "One file.", "Another way.", "One file."],
     "openai_agents": ["What is here?", "One file.", "Another way."],
-    "google_adk": [
-        "[The conversation continues from here.]",
-        "There is one file.",
-        "Another way.",
-    ],
+    "google_adk": ["[The conversation continues from here.]", "There is one file.", "Another way."],
 }
 CONTROLS = {"langgraph": 1, "openai_agents": 1, "google_adk": 2}
 
@@ -135,8 +127,7 @@ def test_tables_of_several_frameworks_are_all_read(store, server_url):
         server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
         server.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
         server.execute(
-            "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)",
-            [event],
+            "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)", [event]
         )
     found = import_paths(store, [server_url])
     ids = [one.session_id for one in found if isinstance(one, SessionImport)]
@@ -258,15 +249,8 @@ def test_json_of_older_releases_is_read(store, tmp_path):
         path = ["langchain", "schema", "messages", named]
         return {"lc": 1, "type": "constructor", "id": path, "kwargs": fields}
 
-    said = [
-        message("HumanMessage", content="hi"),
-        message("AIMessage", content="hello", id="a"),
-    ]
-    checkpoint = {
-        "v": 1,
-        "ts": "2024-01-02T03:04:05+00:00",
-        "channel_values": {"messages": said},
-    }
+    said = [message("HumanMessage", content="hi"), message("AIMessage", content="hello", id="a")]
+    checkpoint = {"v": 1, "ts": "2024-01-02T03:04:05+00:00", "channel_values": {"messages": said}}
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as file:
         file.execute(

@@ -172,7 +172,7 @@ def test_session_in_two_files_is_imported_once(store, tmp_path):
         first, second, third = import_paths(store, [tmp_path])
         assert isinstance(first, SessionImport)
         assert [isinstance(one, SkippedSource) and one.is_problem for one in (second, third)] == [
-            *(False, True),
+            *(False, True)
         ]
     assert len(store.session("opencode:ses_1").view().messages) == 2
 
@@ -257,7 +257,7 @@ def test_folder_in_place_of_a_file_is_reported(store, tmp_path):
     (tmp_path / "session-x.json").mkdir()
     found = list(import_paths(store, [tmp_path]))
     assert [one.problems[0].what for one in found if isinstance(one, SessionImport)] == [
-        "the file is missing",
+        "the file is missing"
     ]
 
 

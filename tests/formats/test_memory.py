@@ -44,7 +44,7 @@ def large(tmp_path: Path) -> Store:
     return store
 
 
-def test_file_is_neither_held_when_written_nor_when_read(large: Store, tmp_path: Path) -> None:
+def test_file_is_neither_held_when_written_nor_when_read(large, tmp_path):
     file = tmp_path / "large.jsonl"
 
     def write() -> None:
@@ -114,11 +114,7 @@ FEW, MANY = 300, 1_300
         (gemini_file, 3_500),
     ],
 )
-def test_import_keeps_little_memory_of_a_line(
-    written: Callable[[Path, int], Iterable[Source]],
-    most: int,
-    tmp_path: Path,
-) -> None:
+def test_import_keeps_little_memory_of_a_line(written, most, tmp_path):
     """About its place in the file, whether it is new or was imported before; no content.
 
     Only a recording of Gemini CLI is held, because any line may change what came before.

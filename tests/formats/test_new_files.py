@@ -1,7 +1,6 @@
 """New files: all of them or none, and nothing is overwritten."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ def failing() -> Iterator[bytes]:
     raise OSError(28, "No space left on device")
 
 
-def test_new_file_is_written_into_new_folders(tmp_path: Path) -> None:
+def test_new_file_is_written_into_new_folders(tmp_path):
     paths = [tmp_path / "a" / "b" / "one", tmp_path / "a" / "two"]
     files, size = write_new(NewFile(path, iter([b"x", b"yz"])) for path in paths)
     assert (files, size) == (paths, 6)
@@ -21,7 +20,7 @@ def test_new_file_is_written_into_new_folders(tmp_path: Path) -> None:
     assert paths[0].stat().st_mode & 0o777 == 0o600
 
 
-def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(tmp_path):
     files = [
         NewFile(tmp_path / "a" / "one", iter([b"x"])),
         NewFile(tmp_path / "a" / "b" / "two", failing()),
@@ -31,7 +30,7 @@ def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(tmp_path):
     there = tmp_path / "two"
     there.write_text("mine")
     with pytest.raises(FileExistsError):
@@ -39,15 +38,12 @@ def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("two", "mine")]
 
 
-def test_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+def test_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     def chunks() -> Iterator[bytes]:
         yield b"x"
         (tmp_path / "two").write_text("theirs")
 
-    files = [
-        NewFile(tmp_path / "one", iter([b"x"])),
-        NewFile(tmp_path / "two", chunks()),
-    ]
+    files = [NewFile(tmp_path / "one", iter([b"x"])), NewFile(tmp_path / "two", chunks())]
     with pytest.raises(FileExistsError):
         write_new(files)
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("two", "theirs")]

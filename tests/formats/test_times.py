@@ -46,7 +46,7 @@ EVENTS = (
 )
 
 
-def test_every_control_row_has_a_time(store: Store) -> None:
+def test_every_control_row_has_a_time(store):
     play(store, source(*EVENTS))
     chat = store.session("s")
     folded = [entry for entry in chat.audit() if entry.kind != "note"]
@@ -72,7 +72,7 @@ def test_every_control_row_has_a_time(store: Store) -> None:
     assert chat.verify().ok
 
 
-def test_later_import_goes_back_with_the_time_of_the_source(store: Store) -> None:
+def test_later_import_goes_back_with_the_time_of_the_source(store):
     play(store, source(*EVENTS[:3]))
     play(store, source(*EVENTS[:2], said("z", 90)))
     chat = store.session("s")
@@ -81,7 +81,7 @@ def test_later_import_goes_back_with_the_time_of_the_source(store: Store) -> Non
     assert chat.info().happened_at == 90
 
 
-def test_fork_of_an_import_has_the_time_of_the_source(store: Store) -> None:
+def test_fork_of_an_import_has_the_time_of_the_source(store):
     play(store, source(*EVENTS[:3]))
     store.session("s").append("user", "my own")
     play(store, source(*EVENTS[:2], said("z", 90)), on_conflict="fork")

@@ -43,6 +43,20 @@ def refused(done: Done, code: int, *words: str) -> None:
         assert word in done.err, done.err
 
 
+def ran(*command: str | Path, folder: Path, **env: str) -> Done:
+    """Run a program as it is started, in a folder that is also its home, and wait for its end."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 class CommandLine:
     """Runs commands in a folder, on a database that the environment names."""
 
