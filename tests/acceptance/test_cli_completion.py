@@ -15,25 +15,18 @@ from roocontext.cli.completion import join_words
 from support import showcase
 from support.cli_process import CommandLine, CommandLines
 
+SUMMARISERS = ["anthropic", "extractive", "gemini", "openai", "openai-responses"]
+FORMATS = [
+    *("anthropic", "bedrock-converse", "gemini", "langchain"),
+    *("openai", "openai-responses", "pydantic-ai"),
+]
 AIMS = ["manage", "condense", "truncate", "clear"]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
 PLAIN = ["Plain_2", "plain-1.x", "codex:019d-a", "codex:019d-b", "cline:177"]
 REFUSED = [
-    *(
-        "$(reboot)",
-        "a;b",
-        "a`b`",
-        "it's",
-        'say "x"',
-        "a\\b",
-        "a|b",
-        "a&b",
-        "<a>",
-        "a*",
-        "a[1]",
-        "a!",
-    ),
+    *("$(reboot)", "a;b", "a`b`", "it's", 'say "x"', "a\\b", "a|b", "a&b"),
+    *("<a>", "a*", "a[1]", "a!"),
     *("-dash", "a  b", " a", "a\nb", "a\x1b[31m", "a\u202eb", "a\u3164b", "a\u00a0b"),
     *("x/y@host#1", "my session", "café two", "日本", "~home", "#hash", "=lit"),
 ]
@@ -60,10 +53,9 @@ def many(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     """Commands on a store whose ids are of all kinds."""
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
+        title = 'The "title": $(reboot) \\$(reboot) [red]of[/red]\n it\x1b[31m'
         for name in [*PLAIN, *REFUSED]:
-            store.create(
-                name, title='The "title": $(reboot) \\$(reboot) [red]of[/red]\n it\x1b[31m'
-            )
+            store.create(name, title=title)
     return command_line(path, folder=tmp_path)
 
 
@@ -73,14 +65,8 @@ def test_commands_options_and_sessions_are_completed(
     showcase.build(database)
     run = command_line(database)
     assert completed(run, "roocontext re") == ["rewind", "redact"]
-    assert completed(run, "roocontext db ") == [
-        "current",
-        "upgrade",
-        "distribute",
-        "grants",
-        "secure",
-        "history",
-    ]
+    family = "current upgrade distribute grants secure history"
+    assert completed(run, "roocontext db ") == family.split()
     assert completed(run, "roocontext verify --re") == ["--rebuild"]
     assert completed(run, "roocontext show la") == ["last"]
     for command in ("show", "append", "verify", "stats", "purge"):
@@ -120,23 +106,9 @@ def test_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
     ("words", "offered"),
     [
         ("condense last --policy gem", ["gemini", "gemini-upstream"]),
-        (
-            "condense last --summariser ",
-            ["anthropic", "extractive", "gemini", "openai", "openai-responses"],
-        ),
+        ("condense last --summariser ", SUMMARISERS),
         ("preview last ", AIMS),
-        (
-            "append last x --format ",
-            [
-                "anthropic",
-                "bedrock-converse",
-                "gemini",
-                "langchain",
-                "openai",
-                "openai-responses",
-                "pydantic-ai",
-            ],
-        ),
+        ("append last x --format ", FORMATS),
         ("append last x --role ", ["user", "assistant"]),
         ("append last x --format gemini --role ", ["user", "model", "function", "system"]),
         ("append last x --model gpt-4o", ["gpt-4o"]),
@@ -191,6 +163,9 @@ def test_titles_are_shown_by_shells_that_can(many: CommandLine) -> None:
 # bash, with the key itself
 
 
+PLAIN_TERMINAL = {"TERM": "dumb", "LC_ALL": "C.UTF-8"}
+
+
 class Bash:
     """An interactive bash in a terminal, with the completion that the program gives it."""
 
@@ -204,13 +179,7 @@ class Bash:
             stdout=slave,
             stderr=slave,
             cwd=folder,
-            env={
-                "PATH": path,
-                "HOME": str(folder),
-                "TERM": "dumb",
-                "LC_ALL": "C.UTF-8",
-                "ROOCONTEXT_DB": "store.db",
-            },
+            env={"PATH": path, "HOME": str(folder), "ROOCONTEXT_DB": "store.db", **PLAIN_TERMINAL},
             start_new_session=True,
         )
         os.close(slave)

@@ -141,9 +141,7 @@ def test_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
     assert "hides 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24 and 8 more;" in short
 
 
-def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(
-    tmp_path: Path,
-) -> None:
+def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(tmp_path: Path) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
     reply = {"type": "message", "id": "msg_1", "content": [call], "stop_reason": "tool_use"}
     with Store.open(tmp_path / "store.db") as store:
@@ -219,16 +217,10 @@ def branched(rewinds: dict[int, int], last: int) -> Tree:
         Stretch.of(one, messages=0, visible=0, rewound_by=None)
         for one in stretches_of(rewinds, last)
     ]
-    return Tree(
-        session_id="parser",
-        title=None,
-        entries=last,
-        messages=0,
-        visible_messages=0,
-        stretches=stretches,
-        hidings=[],
-        rewinds=rewinds_of({seq: {"to": to} for seq, to in rewinds.items()}),
-    )
+    counts = {"entries": last, "messages": 0, "visible_messages": 0}
+    branches = rewinds_of({seq: {"to": to} for seq, to in rewinds.items()})
+    told: Any = {"session_id": "parser", "title": None, "hidings": [], **counts}
+    return Tree(**told, stretches=stretches, rewinds=branches)
 
 
 def test_tree_is_a_picture(shown: Store) -> None:
@@ -245,16 +237,8 @@ def test_branches_hang_on_branches() -> None:
     answer = branched({5: 2, 8: 6, 10: 1}, 12)  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
     lines = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)).splitlines()
     assert [line.split("  ")[0] for line in lines[3:]] == [
-        "● 1",
-        "│ ↩ 10 rewind from 9 to here",
-        "├─○ 2",
-        "│ │ ↩ 5 rewind from 4 to here",
-        "│ ├─○ 3-4",
-        "│ ○ 6",
-        "│ │ ↩ 8 rewind from 7 to here",
-        "│ ├─○ 7",
-        "│ ○ 9",
-        "● 11-12",
+        *("● 1", "│ ↩ 10 rewind from 9 to here", "├─○ 2", "│ │ ↩ 5 rewind from 4 to here"),
+        *("│ ├─○ 3-4", "│ ○ 6", "│ │ ↩ 8 rewind from 7 to here", "│ ├─○ 7", "│ ○ 9", "● 11-12"),
     ]
 
 
@@ -296,34 +280,12 @@ def test_record_of_a_plan_may_be_any_json(tmp_path: Path, command_line: CommandL
 
 
 def outcome(**told: Any) -> OutcomeReport:
-    known: dict[str, Any] = {
-        "session_id": "s",
-        "status": "condensed",
-        "detail": "",
-        "reason": "",
-        "policy": "default",
-        "trigger": "manual",
-        "counter": "bytes",
-        "exact": True,
-        "window": 900,
-        "window_source": "override",
-        "tokens_before": 500,
-        "tokens_after": 200,
-        "excess": {},
-        "bytes_before": None,
-        "bytes_after": None,
-        "compaction_ids": [],
-        "summary_model": None,
-        "cost": None,
-        "calls": 0,
-        "hidden": 0,
-        "cleared": 0,
-        "uncovered": [],
-        "options": {},
-        "seqs": [7],
-        "dry_run": False,
-        "view": None,
-    }
+    known: dict[str, Any] = {"session_id": "s", "status": "condensed", "policy": "default"}
+    known |= {"trigger": "manual", "counter": "bytes", "exact": True, "dry_run": False, "seqs": [7]}
+    known |= {"window": 900, "window_source": "override", "tokens_before": 500, "tokens_after": 200}
+    known |= {"detail": "", "reason": "", "calls": 0, "hidden": 0, "cleared": 0}
+    known |= {"compaction_ids": [], "uncovered": [], "excess": {}, "options": {}}
+    known |= dict.fromkeys(("bytes_before", "bytes_after", "summary_model", "cost", "view"))
     return OutcomeReport(**{**known, **told})
 
 
@@ -393,15 +355,12 @@ def test_rewind_names_the_message_that_it_found() -> None:
 
     def shown(**other: Any) -> list[str]:
         change = ViewChange(**{**told, **other})
-        return drawn(
-            80, lambda screen: draw_view_change(screen, change, short=change.session_id)
-        ).splitlines()
+        draw = lambda screen: draw_view_change(screen, change, short=change.session_id)  # noqa: E731
+        return drawn(80, draw).splitlines()
 
     rewound = "Rewound s to entry 4. 1 message left the view, 2 came back."
-    found, undo = (
-        "The message is entry 5, from 2026-01-01 12:00:00 UTC.",
-        "Undo: `roocontext undo s`",
-    )
+    found = "The message is entry 5, from 2026-01-01 12:00:00 UTC."
+    undo = "Undo: `roocontext undo s`"
     assert shown()[:3] == [found, rewound, undo]
     assert shown(target=None)[:2] == [rewound, undo]
     assert shown(target=None, returned=0)[0] == rewound.replace(", 2 came back", "") + f" {undo}"
@@ -415,9 +374,8 @@ def test_thousands_of_good_sessions_are_summed_up() -> None:
         return Checked(session_id=f"s{number}", **told, problem=problem, rebuilt=None)
 
     def summed_up(rows: list[Any]) -> list[str]:
-        return drawn(
-            80, lambda screen: results.draw_verified(screen, verification_of(rows))
-        ).splitlines()
+        verified = verification_of(rows)
+        return drawn(80, lambda screen: results.draw_verified(screen, verified)).splitlines()
 
     rows = [checked(number) for number in range(5_000)]
     lines = summed_up(rows)

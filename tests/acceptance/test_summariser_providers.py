@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import anthropic
@@ -16,6 +17,7 @@ from roocontext import ContextManager, Store
 from roocontext.errors import InvalidOption, SummaryFailed
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import (
+    Anthropic,
     AsyncAnthropic,
     AsyncByModel,
     ByModel,
@@ -111,24 +113,17 @@ class SummaryServer(ModelsServer):
 
 @pytest.fixture
 def serve() -> Iterator[Any]:
-    running: list[SummaryServer] = []
-
-    def start(*script: Any, **options: Any) -> SummaryServer:
-        running.append(SummaryServer(*script, **options).__enter__())
-        return running[-1]
-
-    yield start
-    for server in running:
-        server.__exit__()
+    with ExitStack() as running:
+        yield lambda *script, **options: running.enter_context(SummaryServer(*script, **options))
 
 
-def openai_options(server: SummaryServer, timeout: float) -> dict[str, Any]:
-    return {
-        "api_key": "none",
-        "base_url": f"{server.url}/v1",
-        "max_retries": 0,
-        "timeout": timeout,
-    }
+def client_of(provider: str, server: SummaryServer, timeout: float = 20.0, kind: Any = None) -> Any:
+    """A client of this provider's SDK, of the synchronous kind unless told otherwise."""
+    if provider == "gemini":
+        http = types.HttpOptions(base_url=server.url, timeout=int(timeout * 1000))
+        return genai.Client(api_key="none", http_options=http)
+    url = f"{server.url}/v1"
+    return (kind or openai.OpenAI)(api_key="none", base_url=url, max_retries=0, timeout=timeout)
 
 
 @pytest.fixture(params=["openai", "openai-responses", "gemini"])
@@ -141,22 +136,15 @@ def summarise(request: pytest.FixtureRequest, provider: str) -> Any:
     """Ask the server through the provider's SDK."""
 
     def with_sync(server, asked, timeout, **settings):
-        if provider == "gemini":
-            http = types.HttpOptions(base_url=server.url, timeout=int(timeout * 1000))
-            client: Any = genai.Client(api_key="none", http_options=http)
-        else:
-            client = openai.OpenAI(**openai_options(server, timeout))
+        client = client_of(provider, server, timeout)
         made = summariser_for(provider, client=client)
         assert isinstance(made, ByModel)
         return ByModel(client, made.provider, **settings).summarise(asked)
 
     def with_async(server, asked, timeout, **settings):
         async def ask() -> Summary:
-            if provider == "gemini":
-                http = types.HttpOptions(base_url=server.url, timeout=int(timeout * 1000))
-                client: Any = genai.Client(api_key="none", http_options=http).aio
-            else:
-                client = openai.AsyncOpenAI(**openai_options(server, timeout))
+            client = client_of(provider, server, timeout, openai.AsyncOpenAI)
+            client = client.aio if provider == "gemini" else client
             made = summariser_for(provider, client=client)
             assert isinstance(made, AsyncByModel)
             return await AsyncByModel(client, made.provider, **settings).summarise(asked)
@@ -233,7 +221,7 @@ def test_conversation_that_is_too_long_is_summarised_in_pieces(serve, summarise)
 
 def test_longest_answer_is_that_of_the_model(serve):
     server = serve()
-    client = openai.OpenAI(**openai_options(server, 20))
+    client = client_of("openai", server)
     summariser_over(client, "gpt-4-turbo").summarise(request_of())
     assert server.asked[0].body["max_tokens"] == 4_096
 
@@ -241,6 +229,7 @@ def test_longest_answer_is_that_of_the_model(serve):
 def test_provider_follows_from_the_client():
     keys = {"api_key": "none"}
     azure = {"api_version": "2026-01-01", "azure_endpoint": "https://a.openai.azure.com"}
+    vertex = {"region": "r", "project_id": "p", "access_token": "t"}
     for client, kind, name in [
         (openai.OpenAI(**keys), ByModel, "openai-responses"),
         (openai.AsyncOpenAI(**keys), AsyncByModel, "openai-responses"),
@@ -250,11 +239,7 @@ def test_provider_follows_from_the_client():
         (genai.Client(**keys), ByModel, "gemini"),
         (genai.Client(**keys).aio, AsyncByModel, "gemini"),
         (anthropic.AsyncAnthropic(**keys), AsyncAnthropic, "anthropic"),
-        (
-            anthropic.AsyncAnthropicVertex(region="r", project_id="p", access_token="t"),
-            AsyncAnthropic,
-            "anthropic",
-        ),
+        (anthropic.AsyncAnthropicVertex(**vertex), AsyncAnthropic, "anthropic"),
         (lambda question: "x", ByModel, "<lambda>"),
     ]:
         made = summariser_over(client)
@@ -285,7 +270,7 @@ def test_function_is_asked_with_pieces_and_may_return_a_reply():
 
 def test_model_without_a_name_is_refused_before_it_is_asked(serve):
     server = serve()
-    made = summariser_over(openai.OpenAI(**openai_options(server, 20)))
+    made = summariser_over(client_of("openai", server))
     with pytest.raises(SummaryFailed, match="name the model") as failed:
         made.summarise(request_of())
     assert (failed.value.kind, server.tried) == ("no_model", 0)
@@ -299,7 +284,10 @@ def test_other_clients_are_refused(client):
         summariser_for("openai", client=object())
 
 
-KEYS = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+KEYS = [
+    *("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+]
 
 
 @pytest.mark.parametrize(
@@ -308,6 +296,7 @@ KEYS = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"
         ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
         ("openai-responses", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
         ("gemini", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
     ],
 )
 def test_summariser_without_a_client_makes_its_own(serve, monkeypatch, name, address, key):
@@ -319,8 +308,9 @@ def test_summariser_without_a_client_makes_its_own(serve, monkeypatch, name, add
     monkeypatch.setenv(key, "none")
     monkeypatch.setenv(address, server.url + ("/v1" if address.startswith("OPENAI") else ""))
     made = summariser_for(name, model="my-model")
-    assert isinstance(made, ByModel)
-    assert made.summarise(SummaryRequest(messages=SHORT)).summariser == name
+    assert isinstance(made, Anthropic if name == "anthropic" else ByModel)
+    if name != "anthropic":  # which this server does not speak
+        assert made.summarise(SummaryRequest(messages=SHORT)).summariser == name
     made.client.close()
 
 
@@ -330,6 +320,7 @@ def test_summariser_without_a_client_makes_its_own(serve, monkeypatch, name, add
         ("openai", "openai", "openai"),
         ("openai-responses", "openai", "openai"),
         ("gemini", "google.genai", "gemini"),
+        ("anthropic", "anthropic", "anthropic"),
     ],
 )
 def test_missing_sdk_is_named_with_the_extra(monkeypatch, name, module, extra):
@@ -341,7 +332,7 @@ def test_missing_sdk_is_named_with_the_extra(monkeypatch, name, module, extra):
 
 def test_manager_uses_the_client_and_extracts_if_it_fails(serve):
     server = serve("done", "refused")
-    client = openai.OpenAI(**openai_options(server, 20))
+    client = client_of("openai", server)
     with Store.open(":memory:") as store:
         chat = store.create()
         for number in range(60):
