@@ -501,18 +501,17 @@ def test_unknown_session_is_named(run: CommandLine) -> None:
 
 
 def test_ambiguous_prefix_lists_its_sessions(database: str, own: CommandLine) -> None:
-    run = own
-    refused(run("show", "pars"), Code.NOT_FOUND, "Several", "'parser', 'parsley'")
-    refused(run("append", "pars", "hello"), Code.NOT_FOUND, "Several")
-    assert run("head", "parse", "--json").document["session_id"] == "parser"
-    assert run("head", "evil", "--json").document["session_id"] == showcase.HOSTILE
+    refused(own("show", "pars"), Code.NOT_FOUND, "Several", "'parser', 'parsley'")
+    refused(own("append", "pars", "hello"), Code.NOT_FOUND, "Several")
+    assert own("head", "parse", "--json").document["session_id"] == "parser"
+    assert own("head", "evil", "--json").document["session_id"] == showcase.HOSTILE
     with Store.open(database, clock=SetClock(showcase.START + 10_000_000)) as store:
         for name in ("last", "new", *(f"many-{number}" for number in range(7))):
             store.create(name)
-    refused(run("show", "many"), Code.NOT_FOUND, "many-4", "and more")
-    assert run("head", "last", "--json").document["session_id"] == "many-6"
-    assert run("head", "=last", "--json").document["session_id"] == "last"
-    assert run("append", "=new", "hello", "--json").document["session_id"] == "new"
+    refused(own("show", "many"), Code.NOT_FOUND, "many-4", "and more")
+    assert own("head", "last", "--json").document["session_id"] == "many-6"
+    assert own("head", "=last", "--json").document["session_id"] == "last"
+    assert own("append", "=new", "hello", "--json").document["session_id"] == "new"
 
 
 # Times, seqs and options
@@ -589,18 +588,17 @@ def test_appended_text_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
 
 @pytest.mark.every_leg
 def test_conflicts_are_refused(own: CommandLine) -> None:
-    run = own
-    refused(run("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
-    refused(run("append", "new", "x", "--id", "parser"), Code.REFUSED, "parser")
-    assert run("append", "build", "x", "--client-id", "one").code == 0
-    again = run("append", "build", "y", "--client-id", "one")
+    refused(own("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
+    refused(own("append", "new", "x", "--id", "parser"), Code.REFUSED, "parser")
+    assert own("append", "build", "x", "--client-id", "one").code == 0
+    again = own("append", "build", "y", "--client-id", "one")
     refused(again, Code.REFUSED, "Use another --client-id")
-    assert run("append", "build", "word " * 90).code == 0
-    refused(run("condense", "build", "--limit", "20"), Code.REFUSED, "20")
-    refused(run("undo", "empty"), Code.NO)
-    assert run("rewind", "build", "--to", "3").code == 0
-    assert run("append", "build", "z").code == 0
-    refused(run("undo", "build"), Code.REFUSED, "--force")
+    assert own("append", "build", "word " * 90).code == 0
+    refused(own("condense", "build", "--limit", "20"), Code.REFUSED, "20")
+    refused(own("undo", "empty"), Code.NO)
+    assert own("rewind", "build", "--to", "3").code == 0
+    assert own("append", "build", "z").code == 0
+    refused(own("undo", "build"), Code.REFUSED, "--force")
 
 
 def test_destruction_without_a_terminal_needs_yes(run: CommandLine) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,39 +24,23 @@ from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from roocontext.store.engine.roles import grants
 from support import showcase
-from support.cli_process import CommandLine, CommandLines
+from support.cli_process import CommandLine, CommandLines, refused
 
 GOLDEN = Path(__file__).with_name("golden_cli")
 
 
 FILE = FileFacts(mode=0o600, log_size=0)
-SQLITE = Health(
-    "sqlite",
-    "3.51.3",
-    {"journal_mode": "wal", "synchronous": "2"},
-    schema=SchemaVersion("0001", "0001"),
-    differences=0,
-    unguarded=(),
-    sessions=2,
-    problems=(),
-    file=FILE,
-)
+HEALTHY: Any = {"schema": SchemaVersion("0001", "0001"), "differences": 0, "sessions": 2}
+HEALTHY |= {"unguarded": (), "problems": ()}
+WAL = {"journal_mode": "wal", "synchronous": "2"}
+SQLITE = Health("sqlite", "3.51.3", WAL, file=FILE, **HEALTHY)
 POSTGRES = Health(
     "postgresql",
     "16.2",
-    {
-        "synchronous_commit": "on",
-        "fsync": "on",
-        "full_page_writes": "on",
-        "autovacuum": "on",
-        "in_recovery": "false",
-    },
-    schema=SchemaVersion("0001", "0001"),
-    differences=0,
-    unguarded=(),
-    sessions=2,
-    problems=(),
+    dict.fromkeys(("synchronous_commit", "fsync", "full_page_writes", "autovacuum"), "on")
+    | {"in_recovery": "false"},
     rights={"UPDATE": False, "DELETE": False},
+    **HEALTHY,
 )
 
 
@@ -65,6 +50,14 @@ NODES = (
     NodeFacts("two:5432", True, True, True, "auto", 300, "pgoutput, citus", 16, 1_000_000),
 )
 CLUSTER = replace(POSTGRES, cluster=ClusterFacts(NODES))
+
+
+def with_setting(health: Health, **settings: str) -> Health:
+    return replace(health, settings={**health.settings, **settings})
+
+
+def with_cluster(**facts: object) -> Health:
+    return replace(POSTGRES, cluster=ClusterFacts(NODES, **facts))
 
 
 def with_node(**changes: object) -> Health:
@@ -87,34 +80,19 @@ def test_healthy_database_has_no_findings() -> None:
         (replace(SQLITE, file=replace(FILE, mode=0o644)), {"rights": "warn"}),
         (replace(SQLITE, file=replace(FILE, log_size=4_096)), {"log": "note"}),
         (replace(SQLITE, file=replace(FILE, log_size=65_000_000)), {"log": "warn"}),
-        (
-            replace(SQLITE, settings={**SQLITE.settings, "journal_mode": "delete"}),
-            {"journal": "warn"},
-        ),
-        (
-            replace(SQLITE, settings={**SQLITE.settings, "synchronous": "1"}),
-            {"durability": "warn"},
-        ),
+        (with_setting(SQLITE, journal_mode="delete"), {"journal": "warn"}),
+        (with_setting(SQLITE, synchronous="1"), {"durability": "warn"}),
         (replace(SQLITE, problems=("row 3 missing from index",)), {"integrity": "bad"}),
         (replace(SQLITE, schema=SchemaVersion("0000", "0001")), {"schema": "bad"}),
         (replace(SQLITE, schema=SchemaVersion("0002", "0001", "0.1.0")), {"schema": "note"}),
         (replace(SQLITE, schema=SchemaVersion("0002", "0001", "9.0.0")), {"schema": "bad"}),
         (replace(SQLITE, differences=1), {"schema": "bad"}),
         (replace(SQLITE, unguarded=("entries_update",)), {"triggers": "warn"}),
-        (
-            replace(POSTGRES, settings={**POSTGRES.settings, "synchronous_commit": "off"}),
-            {"durability": "warn"},
-        ),
-        (replace(POSTGRES, settings={**POSTGRES.settings, "fsync": "off"}), {"fsync": "bad"}),
-        (
-            replace(POSTGRES, settings={**POSTGRES.settings, "autovacuum": "off"}),
-            {"autovacuum": "warn"},
-        ),
+        (with_setting(POSTGRES, synchronous_commit="off"), {"durability": "warn"}),
+        (with_setting(POSTGRES, fsync="off"), {"fsync": "bad"}),
+        (with_setting(POSTGRES, autovacuum="off"), {"autovacuum": "warn"}),
         (replace(POSTGRES, astray=1), {"entries": "bad"}),
-        (
-            replace(POSTGRES, settings={**POSTGRES.settings, "in_recovery": "true"}),
-            {"role": "note"},
-        ),
+        (with_setting(POSTGRES, in_recovery="true"), {"role": "note"}),
         (replace(POSTGRES, rights={"UPDATE": True, "DELETE": True}), {"role": "note"}),
         (with_node(answers=False), {"nodes": "bad"}),
         (with_node(is_active=False), {"nodes": "bad"}),
@@ -124,14 +102,8 @@ def test_healthy_database_has_no_findings() -> None:
         (with_node(plan_cache_mode="force_generic_plan"), {"plans": "bad"}),
         (with_node(prepared_transactions=0), {"commits": "bad"}),
         (with_node(output_plugins="pgoutput"), {"moves": "note"}),
-        (
-            replace(POSTGRES, cluster=ClusterFacts(NODES, undistributed=("facts",))),
-            {"tables": "bad"},
-        ),
-        (
-            replace(POSTGRES, cluster=ClusterFacts(NODES, unguarded=("entries_1",))),
-            {"shards": "warn"},
-        ),
+        (with_cluster(undistributed=("facts",)), {"tables": "bad"}),
+        (with_cluster(unguarded=("entries_1",)), {"shards": "warn"}),
     ],
 )
 def test_danger_is_named(ill: Health, found: dict[str, str]) -> None:
@@ -197,9 +169,8 @@ def test_doctor_examines_a_real_database(database: str, command_line: CommandLin
     assert done.document["ok"] is not bool(bad)
     assert findings["schema"]["says"] == "0001, 6 sessions"
     shown = run("doctor").out.splitlines()
-    assert len([line for line in shown if line[:4] in {"ok  ", "note", "warn", "bad "}]) == len(
-        findings
-    )
+    marked = [line for line in shown if line[:4] in {"ok  ", "note", "warn", "bad "}]
+    assert len(marked) == len(findings)
 
 
 def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: CommandLines) -> None:
@@ -235,10 +206,7 @@ def test_file_is_not_secured(tmp_path: Path, command_line: CommandLines) -> None
     file = str(tmp_path / "store.db")
     Store.open(file).close()
     done = command_line(file)("db", "secure")
-    assert (done.code, "An SQLite file has no row-level security." in done.err) == (
-        Code.USAGE,
-        True,
-    )
+    refused(done, Code.USAGE, "An SQLite file has no row-level security.")
 
 
 def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:
@@ -247,10 +215,7 @@ def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: Co
     assert run("db", "distribute").code == Code.NOT_FOUND
     Store.open(file).close()
     done = run("db", "distribute")
-    assert done.code == Code.REFUSED
-    assert done.err == (
-        "roocontext: An SQLite database cannot be distributed. Nothing was changed.\n"
-    )
+    refused(done, Code.REFUSED, "An SQLite database cannot be distributed. Nothing was changed.")
     assert run("db", "upgrade", "--distribute").code == Code.REFUSED
 
 

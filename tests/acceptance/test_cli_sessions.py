@@ -221,10 +221,7 @@ def test_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
         return found
 
     listed = [row["session_id"] for row in run("sessions", "--json").document["sessions"]]
-    assert [named(name) for name in ("last", "last~0", "last~1", "last~2")] == [
-        listed[0],
-        *listed,
-    ]
+    assert [named(name) for name in ("last", "last~0", "last~1", "last~2")] == [listed[0], *listed]
     done = run("show", "last~3")
     assert (done.code, "oldest of 3 sessions is last~2" in done.err) == (Code.NOT_FOUND, True)
     assert run("append", "last~2", "hello").code == 0

@@ -105,11 +105,7 @@ def messages(store: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 def test_agent_killed_at_any_moment_continues_where_it_was(
-    agent: AgentProcess,
-    model: ModelServer,
-    tool: Path,
-    engine: str,
-    request: pytest.FixtureRequest,
+    agent: AgentProcess, model: ModelServer, tool: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
     if engine == "postgres":
         agent.store = request.getfixturevalue("postgres_url")

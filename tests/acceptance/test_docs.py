@@ -407,10 +407,7 @@ def repair_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-TABLES = {
-    "errors": error_table,
-    "repairs": repair_table,
-}
+TABLES = {"errors": error_table, "repairs": repair_table}
 
 
 def renewed(page: Path) -> str:

@@ -13,16 +13,8 @@ from roocontext import Store
 ROOT = Path(__file__).parents[2]
 TOUR = ROOT / "examples" / "tour.py"
 CHAPTERS = [
-    "Append",
-    "Clear",
-    "Condense",
-    "Truncate",
-    "Rewind",
-    "Undo",
-    "As-of",
-    "Fork",
-    "Audit",
-    "Verify",
+    *("Append", "Clear", "Condense", "Truncate", "Rewind", "Undo", "As-of", "Fork"),
+    *("Audit", "Verify"),
 ]
 
 

@@ -14,18 +14,6 @@ from support.transcripts import Transcript, use
 DRIVER = ClaudeAgentDriver
 
 
-def test_edited_prompt_is_a_rewind(quick, file):
-    file.user("one")
-    first = file.reply("m1", "two", stop="end_turn")
-    file.user("three")
-    file.reply("m2", "four", stop="end_turn")
-    file.user("five", parent=first)
-    for entry in lines(file):
-        quick.append(entry)
-    assert seen(quick.chat()) == [("u", "one"), ("a", "two"), ("u", "five")]
-    assert quick.load() == lines(file)
-
-
 def test_compaction_is_a_summary(driver, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")

@@ -61,10 +61,7 @@ STORES = [
     Compared("langgraph", "`PostgresSaver`", "adapters.drivers.langgraph:OnPostgres", "postgres"),
     Compared("google-adk", "`InMemorySessionService`", "adapters.drivers.google_adk:InMemory"),
     Compared(
-        "google-adk",
-        "`SqliteSessionService`",
-        "adapters.drivers.google_adk:OnSQLite",
-        rounds=300,
+        "google-adk", "`SqliteSessionService`", "adapters.drivers.google_adk:OnSQLite", rounds=300
     ),
     Compared(
         "google-adk",
@@ -73,9 +70,7 @@ STORES = [
         "postgres",
     ),
     Compared(
-        "pydantic-ai-slim",
-        "`InMemoryConversationStore`",
-        "adapters.drivers.pydantic_ai:InMemory",
+        "pydantic-ai-slim", "`InMemoryConversationStore`", "adapters.drivers.pydantic_ai:InMemory"
     ),
     Compared(
         "claude-agent-sdk", "`InMemorySessionStore`", "adapters.drivers.claude_agent_sdk:InMemory"

@@ -7,7 +7,6 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events import Event
-from google.adk.sessions import InMemorySessionService
 from google.genai.types import Content, FunctionCall, Part
 
 from roocontext import InvalidMessage, SessionPurged
@@ -237,21 +236,3 @@ def test_values_that_adks_json_would_change_are_refused(driver, event):
     ):
         driver.append(session, event)
     assert session.events == driver.get(session).events == []
-
-
-@pytest.mark.parametrize("of", ["events", "state"])
-def test_service_does_what_the_service_in_memory_does(driver, of):
-    theirs = InMemorySessionService()
-    user = driver.user()
-    sessions = [
-        driver.run(service.create_session(**user, session_id="s", state={"a": 1, "app:b": 2}))
-        for service in (driver.service, theirs)
-    ]
-    for event in [*EVENTS, changed(a=None), changed(app__c=[1]), changed(user__d={"e": 1})]:
-        for service, session in zip((driver.service, theirs), sessions, strict=True):
-            driver.run(service.append_event(session, event.model_copy(deep=True)))
-    found = [
-        driver.run(service.get_session(**user, session_id="s"))
-        for service in (driver.service, theirs)
-    ]
-    assert getattr(found[0], of) == getattr(found[1], of)

@@ -42,11 +42,7 @@ class Steps:
         self.versions["messages"] = self.saver.get_next_version(self.versions.get("messages"), None)
         checkpoint = empty_checkpoint()
         self.versions[TASKS] = self.versions["messages"]
-        checkpoint["channel_values"] = {
-            "messages": messages,
-            "stays": "x" * 50_000,
-            TASKS: [*sent],
-        }
+        checkpoint["channel_values"] = {"messages": messages, "stays": "x" * 50_000, TASKS: [*sent]}
         checkpoint["channel_versions"] = dict(self.versions)
         new = {**dict(new), **dict.fromkeys(["messages", TASKS], self.versions["messages"])}
         self.config = self.saver.put(self.config, checkpoint, {"step": 1}, new)

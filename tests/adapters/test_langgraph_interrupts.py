@@ -31,11 +31,7 @@ def ask_twice(state: State) -> Any:
 def shown(graph: Any, thread: Any) -> list[Any]:
     """The state that a graph reports of each of its checkpoints."""
     return [
-        (
-            one.values,
-            one.next,
-            [[asked.value for asked in task.interrupts] for task in one.tasks],
-        )
+        (one.values, one.next, [[asked.value for asked in task.interrupts] for task in one.tasks])
         for one in graph.get_state_history(thread)
     ]
 
