@@ -234,10 +234,7 @@ def _converse(seq: int, act: str, *given: Any) -> tuple[str, Any]:
             return row("user", said, image)
         case "call", [tool_id, name, speaks, thinks]:
             return row(
-                "assistant",
-                *[thought] * thinks,
-                *[said] * speaks,
-                call(f"C{seq}.", tool_id, name),
+                "assistant", *[thought] * thinks, *[said] * speaks, call(f"C{seq}.", tool_id, name)
             )
         case "calls", [first, second]:
             return row("assistant", call(f"C{seq}.", first, "f"), call(f"D{seq}.", second, "g"))

@@ -16,6 +16,16 @@ from roocontext.web.serving import Server, listen
 
 TOKEN = "t" * 40
 
+APPENDS = """
+import sys
+from roocontext import Store
+with Store.open(sys.argv[1], durability="normal") as store:
+    chat = store.session(sys.argv[2])
+    for number in range(int(sys.argv[3])):
+        chat.append("user", f"message {number}")
+"""
+"""A program that appends so many messages to a session of a store."""
+
 
 @dataclass(frozen=True)
 class Answer:

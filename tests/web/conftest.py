@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
+from roocontext import Session, Store
 from support.dialogue import fill, state
+from support.web_pages import plain_store
 from support.web_server import Answer, WebClient, serving, session_path
 
 
@@ -93,3 +94,15 @@ def nothing_changes(one_session: Store) -> Iterator[None]:
 def talk(web: Web) -> SessionClient:
     """A client of a new session."""
     return web.of(web.store.create())
+
+
+@pytest.fixture
+def kept(store: Any) -> Any:
+    """The store, synchronous on every leg."""
+    return plain_store(store)
+
+
+@pytest.fixture
+def chat(kept: Any) -> Session:
+    """A new session, synchronous on every leg."""
+    return kept.create()

@@ -2,6 +2,7 @@
 session has changed meanwhile. A server that was not started for them shows no control."""
 
 import re
+from collections.abc import Iterator
 from html import unescape
 from typing import Any
 from urllib.parse import quote
@@ -18,16 +19,10 @@ from support.web_server import WebClient, serving
 MODEL = "claude-sonnet-4-5"
 
 
-@pytest.fixture
-def kept(store: Any) -> Any:
-    """The store, synchronous on every leg."""
-    return plain_store(store)
-
-
-@pytest.fixture
-def web(kept: Any):
+@pytest.fixture(scope="module")
+def web(shared: Any) -> Iterator[WebClient]:
     """A server that permits everything."""
-    with serving(kept, allow_write=True, admin=True) as client:
+    with serving(plain_store(shared.store), allow_write=True, admin=True) as client:
         yield client
 
 

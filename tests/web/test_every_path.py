@@ -7,7 +7,7 @@ import pytest
 from starlette.routing import Route
 
 from roocontext.web.app import routes
-from support.web_server import TOKEN, WebClient
+from support.web_server import TOKEN
 from web.conftest import MOST_BYTES
 
 pytestmark = pytest.mark.usefixtures("nothing_changes")
@@ -31,13 +31,13 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 every_path = pytest.mark.parametrize("path", sorted({path for _, path in PATHS}))
 
 
-def test_paths_are_those_of_the_pages_and_of_the_api() -> None:
+def test_paths_are_those_of_the_pages_and_of_the_api():
     paths = {path for _, path in PATHS}
     assert {"/", "/s/s", "/healthz", "/api/v1/openapi.json", "/api/v1/sessions/s/undo"} <= paths
 
 
 @every_path
-def test_rebound_name_is_misdirected_whatever_is_asked(guarded: WebClient, path: str) -> None:
+def test_rebound_name_is_misdirected_whatever_is_asked(guarded, path):
     for method in METHODS:
         for host in (
             f"evil.test:{guarded.port}",
@@ -52,7 +52,7 @@ def test_rebound_name_is_misdirected_whatever_is_asked(guarded: WebClient, path:
 
 
 @every_path
-def test_change_from_another_site_is_forbidden(guarded: WebClient, path: str) -> None:
+def test_change_from_another_site_is_forbidden(guarded, path):
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         for headers in (
             {"origin": "http://evil.test"},
@@ -69,14 +69,14 @@ def test_change_from_another_site_is_forbidden(guarded: WebClient, path: str) ->
 
 
 @every_path
-def test_body_that_is_declared_too_large_is_not_read(guarded: WebClient, path: str) -> None:
+def test_body_that_is_declared_too_large_is_not_read(guarded, path):
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         answer = guarded.raw(method, path, BEARER | {"content-length": str(MOST_BYTES + 1)})
         assert (answer.status, answer.json["limit"]) == (413, MOST_BYTES), method
 
 
 @every_path
-def test_body_without_a_length_is_read_up_to_the_limit(guarded: WebClient, path: str) -> None:
+def test_body_without_a_length_is_read_up_to_the_limit(guarded, path):
     with socket.create_connection(("127.0.0.1", guarded.port), timeout=30) as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: {guarded.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
         kind = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
@@ -88,6 +88,6 @@ def test_body_without_a_length_is_read_up_to_the_limit(guarded: WebClient, path:
 
 
 @every_path
-def test_without_the_token_nothing_is_answered(guarded: WebClient, path: str) -> None:
+def test_without_the_token_nothing_is_answered(guarded, path):
     if path != "/healthz":
         assert {guarded.raw(method, path).status for method in METHODS} == {401}

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from collections.abc import Iterator
 from hashlib import sha256
 from html import unescape
 from typing import Any
@@ -15,16 +16,10 @@ from support.web_server import TOKEN, WebClient, serving
 HTML = {"accept": "text/html,*/*;q=0.8"}
 
 
-@pytest.fixture
-def kept(store: Any) -> Any:
-    """The store, synchronous on every leg."""
-    return plain_store(store)
-
-
-@pytest.fixture
-def web(kept: Any):
+@pytest.fixture(scope="module")
+def web(shared: Any) -> Iterator[WebClient]:
     """A server that only reads."""
-    with serving(kept) as client:
+    with serving(plain_store(shared.store)) as client:
         yield client
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 from base64 import b64encode
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -21,15 +22,16 @@ from support.dialogue import call, fill, result, text
 from support.examples import examples
 from support.histories import HISTORIES, play
 from support.web_pages import WebPage, every_page, page_of, plain_store
-from support.web_server import serving
+from support.web_server import WebClient, serving
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-@pytest.fixture
-def chat(store: Any) -> Session:
-    """A new session, synchronous on every leg."""
-    return plain_store(store).create()
+@pytest.fixture(scope="module")
+def web(shared: Any) -> Iterator[WebClient]:
+    """A client of a server over the store that the tests of a leg share."""
+    with serving(plain_store(shared.store)) as client:
+        yield client
 
 
 def words(message: Any) -> list[str]:
@@ -182,46 +184,40 @@ def test_pages_follow_each_other(chat, extent):
     assert again == shown
 
 
-def test_each_entry_has_an_address_for_ever(store, chat):
+def test_each_entry_has_an_address_for_ever(web, chat):
     fill(chat, 70)
     chat.commit(Plan.condense(chat.view(), range(2, 60), "S"))
     chat.rewind(to=chat.append("user", "left").seq - 1)
     chat.redact(1)
-    with serving(plain_store(store)) as web:
-        for seq in (1, 2, 40, 71, 72, 73):
-            moved = web.get(f"/s/{chat.id}/e/{seq}")
-            assert moved.status == 303
-            address, _, fragment = moved.headers["location"].partition("#")
-            page = WebPage(web.get(address).body.decode())
-            assert fragment in page.ids
-            assert page.by_seq[seq].is_open
-        assert web.get(f"/s/{chat.id}/e/99").status == 404
-        assert web.get(f"/s/{chat.id}?as_of=99").status == 404
+    for seq in (1, 2, 40, 71, 72, 73):
+        moved = web.get(f"/s/{chat.id}/e/{seq}")
+        assert moved.status == 303
+        address, _, fragment = moved.headers["location"].partition("#")
+        page = WebPage(web.get(address).body.decode())
+        assert fragment in page.ids
+        assert page.by_seq[seq].is_open
+    assert web.get(f"/s/{chat.id}/e/99").status == 404
+    assert web.get(f"/s/{chat.id}?as_of=99").status == 404
 
 
-def test_message_that_left_the_view_is_found_elsewhere(store, chat):
+def test_message_that_left_the_view_is_found_elsewhere(web, chat):
     fill(chat, 10)
     chat.commit(Plan.condense(chat.view(), range(2, 6), "S"))
-    with serving(plain_store(store)) as web:
-        moved = web.get(f"/s/{chat.id}?before=3")
-        assert (moved.status, moved.headers["location"]) == (
-            303,
-            f"/s/{chat.id}?tab=all&at=3#e3",
-        )
+    moved = web.get(f"/s/{chat.id}?before=3")
+    assert (moved.status, moved.headers["location"]) == (303, f"/s/{chat.id}?tab=all&at=3#e3")
 
 
-def test_time_names_an_entry(store, chat):
+def test_time_names_an_entry(web, chat):
     chat.append("user", "one", ts=1_000)
     chat.append("user", "two", ts=90_000_000)
-    with serving(plain_store(store)) as web:
-        moved = web.get(f"/s/{chat.id}?as_of=1970-01-02T00:00%2B00:00&tab=all")
-        assert moved.headers["location"] == f"/s/{chat.id}?tab=all&as_of=1"
-        assert web.get(f"/s/{chat.id}?as_of=soon").status == 400
-        assert web.get(f"/s/{chat.id}?tab=none").status == 400
-        assert web.get(f"/s/{chat.id}?at=1&after=1").status == 400
-        for number in ("-1", "1x", "9" * 19, "0" * 20 + "1", "0" * 20 + "9" * 5_000):
-            assert web.get(f"/s/{chat.id}?tab=all&at={number}").status == 400
-            assert web.get(f"/s/{chat.id}/diff?from={number}").status == 400
+    moved = web.get(f"/s/{chat.id}?as_of=1970-01-02T00:00%2B00:00&tab=all")
+    assert moved.headers["location"] == f"/s/{chat.id}?tab=all&as_of=1"
+    assert web.get(f"/s/{chat.id}?as_of=soon").status == 400
+    assert web.get(f"/s/{chat.id}?tab=none").status == 400
+    assert web.get(f"/s/{chat.id}?at=1&after=1").status == 400
+    for number in ("-1", "1x", "9" * 19, "0" * 20 + "1", "0" * 20 + "9" * 5_000):
+        assert web.get(f"/s/{chat.id}?tab=all&at={number}").status == 400
+        assert web.get(f"/s/{chat.id}/diff?from={number}").status == 400
 
 
 # Bounds
@@ -352,11 +348,10 @@ HOSTILE = [
 
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("evil", HOSTILE)
-def test_hostile_content_is_text_on_every_page(store, evil):
+def test_hostile_content_is_text_on_every_page(web, kept, evil):
     safe = evil.replace("\0", "").encode("utf-8", "ignore").decode()
-    opened = plain_store(store)
-    name = f"{safe[:300]} {opened.create().id}"
-    chat = opened.create(name, title=safe[:300], metadata={"tool": evil, evil: evil})
+    name = f"{safe[:300]} {kept.create().id}"
+    chat = kept.create(name, title=safe[:300], metadata={"tool": evil, evil: evil})
     source = {"type": "base64", "media_type": evil, "data": evil}
     tool = {"type": "tool_use", "id": evil, "name": evil, "input": {evil: evil, "path": evil}}
     edit = {"type": "tool_use", "id": "e", "name": "edit", "input": {"old": evil, "new": evil}}
@@ -372,74 +367,69 @@ def test_hostile_content_is_text_on_every_page(store, evil):
     plan = Plan.condense(chat.view(), [4, 5], evil, trigger=safe[:300], policy=safe[:300])
     chat.commit(plan)
     path = f"/s/{quote(name, safe='')}"
-    with serving(opened) as web:
-        addresses = ["/", *(f"{path}?tab={tab}" for tab in Extent), f"{path}?tab=all&md=0"]
-        addresses += [f"{path}/e/{seq}/whole" for seq in range(1, 9)]
-        addresses += [f"{path}/e/4/request", f"/?text={quote(safe[:300])}"]
-        addresses += [f"{path}/diff?from=0&to=8", f"{path}/timeline", f"{path}/usage"]
-        addresses += [f"{path}/export", f"/search?q={quote(safe[:300])}&session={quote(name)}"]
-        for address in addresses:
-            answer = web.get(address, accept="text/html")
-            assert answer.status == 200, address
-            body = answer.body.decode()
-            assert not set(body) & set("\u202e\0\x1b\x9b")
-            page = WebPage(body)
-            assert page.headings
-            page.check_bounds()
+    addresses = ["/", *(f"{path}?tab={tab}" for tab in Extent), f"{path}?tab=all&md=0"]
+    addresses += [f"{path}/e/{seq}/whole" for seq in range(1, 9)]
+    addresses += [f"{path}/e/4/request", f"/?text={quote(safe[:300])}"]
+    addresses += [f"{path}/diff?from=0&to=8", f"{path}/timeline", f"{path}/usage"]
+    addresses += [f"{path}/export", f"/search?q={quote(safe[:300])}&session={quote(name)}"]
+    for address in addresses:
+        answer = web.get(address, accept="text/html")
+        assert answer.status == 200, address
+        body = answer.body.decode()
+        assert not set(body) & set("\u202e\0\x1b\x9b")
+        page = WebPage(body)
+        assert page.headings
+        page.check_bounds()
 
 
 # One entry
 
 
-def test_all_of_an_entry_in_parts(store, chat):
+def test_all_of_an_entry_in_parts(web, chat):
     chat.append("user", "".join(f"line {n}\n" for n in range(20_000)))
-    with serving(plain_store(store)) as web:
-        path = f"/s/{chat.id}/e/1/whole"
-        first = web.get(path).body.decode()
-        assert "line 0\n" in first
-        last = web.get(f"{path}?part=999").body.decode()
-        assert "line 19999\n" in last
-        WebPage(first).check_bounds()
-        raw = web.get(f"/s/{chat.id}/e/1/raw")
-        assert json.loads(raw.body) == chat.message(1).content
-        assert raw.headers["content-disposition"].startswith("attachment")
-        assert "sandbox" in raw.headers["content-security-policy"]
+    path = f"/s/{chat.id}/e/1/whole"
+    first = web.get(path).body.decode()
+    assert "line 0\n" in first
+    last = web.get(f"{path}?part=999").body.decode()
+    assert "line 19999\n" in last
+    WebPage(first).check_bounds()
+    raw = web.get(f"/s/{chat.id}/e/1/raw")
+    assert json.loads(raw.body) == chat.message(1).content
+    assert raw.headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in raw.headers["content-security-policy"]
 
 
-def test_images_are_files_of_their_own(store, chat):
+def test_images_are_files_of_their_own(web, chat):
     data = b64encode(PNG).decode()
     good = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     svg = {"type": "image", "source": {**good["source"], "media_type": "image/svg+xml"}}
     chat.append("user", [svg, good])
-    with serving(plain_store(store)) as web:
-        page = WebPage(web.get(f"/s/{chat.id}").body.decode())
-        (source,) = [one for one in page.sources if "image" in one]
-        answer = web.get(source)
-        assert (answer.body, answer.headers["content-type"]) == (PNG, "image/png")
-        assert web.get(f"/s/{chat.id}/e/1/image/{'0' * 16}").status == 404
+    page = WebPage(web.get(f"/s/{chat.id}").body.decode())
+    (source,) = [one for one in page.sources if "image" in one]
+    answer = web.get(source)
+    assert (answer.body, answer.headers["content-type"]) == (PNG, "image/png")
+    assert web.get(f"/s/{chat.id}/e/1/image/{'0' * 16}").status == 404
 
 
-def test_request_as_it_was_sent(store, chat):
+def test_request_as_it_was_sent(web, chat):
     chat.append("user", "the first question")
     request = chat.request(model="claude-sonnet-4-5", system="Be brief.")
     chat.append("user", "too late")
     chat.append("assistant", "answer", asked_at=request.seq, model="claude-sonnet-4-5")
-    with serving(plain_store(store)) as web:
-        page = WebPage(web.get(f"/s/{chat.id}").body.decode())
-        text = web.get(page.link("request as it was sent")).body.decode()
+    page = WebPage(web.get(f"/s/{chat.id}").body.decode())
+    text = web.get(page.link("request as it was sent")).body.decode()
     assert "the first question" in text
     assert "Be brief." in text
     assert "too late" not in text
 
 
-def test_request_to_bedrock_as_it_was_sent(store, chat):
+def test_request_to_bedrock_as_it_was_sent(web, chat):
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     chat.append("user", [{"type": "image", "source": source}])
     message = {"role": "assistant", "content": [{"text": "A picture."}]}
     reply = {"output": {"message": message}, "stopReason": "end_turn", "usage": {}}
     chat.record(reply, chat.request("bedrock-converse"))
-    with serving(plain_store(store)) as web:
-        answer = web.get(f"/s/{chat.id}/e/2/request")
+    answer = web.get(f"/s/{chat.id}/e/2/request")
     assert answer.status == 200
     assert "&quot;bytes&quot;: &quot;iVBORw0KGgo=&quot;" in answer.body.decode()
 
@@ -447,50 +437,49 @@ def test_request_to_bedrock_as_it_was_sent(store, chat):
 # Search, comparison, figures over time
 
 
-def test_search_finds_hidden_messages_and_names_what_hides_them(store, chat):
+def test_search_finds_hidden_messages_and_names_what_hides_them(web, chat):
     fill(chat, 6)
     hidden = chat.append("user", "the word xylophone").seq
     summary = chat.commit(Plan.condense(chat.view(), [2, 3, hidden], "S")).seq
-    with serving(plain_store(store)) as web:
-        path = f"/search?q=xylophone&session={chat.id}"
-        page = WebPage(web.get(path).body.decode())
-        assert page.link(f"Entry {hidden}") == f"/s/{chat.id}/e/{hidden}"
-        assert page.link(f"summary {summary}") == f"/s/{chat.id}/e/{summary}"
-        assert "<mark>xylophone</mark>" in page.text
-        assert "xylophone</mark>" not in web.get(f"{path}&among=visible").body.decode()
-        assert web.get(f"{path}&among=none").status == 400
+    path = f"/search?q=xylophone&session={chat.id}"
+    page = WebPage(web.get(path).body.decode())
+    assert page.link(f"Entry {hidden}") == f"/s/{chat.id}/e/{hidden}"
+    assert page.link(f"summary {summary}") == f"/s/{chat.id}/e/{summary}"
+    assert "<mark>xylophone</mark>" in page.text
+    assert "xylophone</mark>" not in web.get(f"{path}&among=visible").body.decode()
+    assert web.get(f"{path}&among=none").status == 400
 
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("kind", [StoreReadOnly, StoreFull, StoreUnavailable])
-def test_search_without_an_index_that_can_be_written_finds_the_same(store, chat, kind, monkeypatch):
+def test_search_without_an_index_that_can_be_written_finds_the_same(
+    web, store, chat, kind, monkeypatch
+):
     seq = chat.append("user", "the word xylophone").seq
 
     def index(store: Any) -> None:
         raise kind("The index cannot be written.")
 
     monkeypatch.setattr(Store, "index", index)
-    with serving(plain_store(store)) as web:
-        answer = web.get("/search?q=xylophone")
+    answer = web.get("/search?q=xylophone")
     assert (answer.status, WebPage(answer.body.decode()).link(f"Entry {seq}")) == (
         200,
         f"/s/{chat.id}/e/{seq}",
     )
 
 
-def test_comparison_shows_what_left_and_what_came_and_why(store, chat):
+def test_comparison_shows_what_left_and_what_came_and_why(web, chat):
     fill(chat, 6)
     before = chat.info().last_seq
     summary = chat.commit(Plan.condense(chat.view(), [2, 3], "S")).seq
-    with serving(plain_store(store)) as web:
-        page = WebPage(web.get(f"/s/{chat.id}/diff?from={before}&to={summary}").body.decode())
+    page = WebPage(web.get(f"/s/{chat.id}/diff?from={before}&to={summary}").body.decode())
     assert "2 messages left the view" in page.text.replace("<h2>", "")
     assert "1 message came into it" in page.text
     assert page.link(str(summary)) == f"/s/{chat.id}/e/{summary}"
 
 
 @pytest.mark.one_leg
-def test_pages_over_time_stay_small(store, chat):
+def test_pages_over_time_stay_small(web, chat):
     usage = {"input_tokens": 1_000, "output_tokens": 10}
     for number in range(300):
         chat.append("user", "question")
@@ -499,29 +488,27 @@ def test_pages_over_time_stay_small(store, chat):
         chat.commit(Plan.condense(chat.view(), [last - 1, last], "S"))
         if number % 3 == 0:
             chat.rewind(to=chat.append("user", "left").seq - 1)
-    with serving(plain_store(store)) as web:
-        for name in ("timeline", "usage", "diff?from=0", "diff?from=300&to=900"):
-            page = WebPage(web.get(f"/s/{chat.id}/{name}").body.decode())
-            page.check_bounds()
-        picture = web.get(f"/s/{chat.id}/timeline").body.decode().partition("</svg>")[0]
-        assert 100 < picture.count("aria-label=") <= 500
-        assert "<polyline" in web.get(f"/s/{chat.id}/usage").body.decode()
+    for name in ("timeline", "usage", "diff?from=0", "diff?from=300&to=900"):
+        page = WebPage(web.get(f"/s/{chat.id}/{name}").body.decode())
+        page.check_bounds()
+    picture = web.get(f"/s/{chat.id}/timeline").body.decode().partition("</svg>")[0]
+    assert 100 < picture.count("aria-label=") <= 500
+    assert "<polyline" in web.get(f"/s/{chat.id}/usage").body.decode()
 
 
-def test_exports_are_files(store, chat):
+def test_exports_are_files(web, chat):
     chat.append("user", "in /home/ann/project")
-    with serving(plain_store(store)) as web:
-        path = f"/s/{chat.id}/export"
-        for to, name in (("html", "html"), ("markdown", "md"), ("jsonl", "jsonl")):
-            answer = web.get(f"{path}?to={to}")
-            assert f'"{chat.id}.{name}"' in answer.headers["content-disposition"]
-            assert b"/home/ann" in answer.body
-        assert b"/home/ann" not in web.get(f"{path}?to=html&redact=1").body
-        assert json.loads(web.get(f"{path}?to=anthropic").body)["messages"]
-        assert web.get(f"{path}?to=roo").status == 400
+    path = f"/s/{chat.id}/export"
+    for to, name in (("html", "html"), ("markdown", "md"), ("jsonl", "jsonl")):
+        answer = web.get(f"{path}?to={to}")
+        assert f'"{chat.id}.{name}"' in answer.headers["content-disposition"]
+        assert b"/home/ann" in answer.body
+    assert b"/home/ann" not in web.get(f"{path}?to=html&redact=1").body
+    assert json.loads(web.get(f"{path}?to=anthropic").body)["messages"]
+    assert web.get(f"{path}?to=roo").status == 400
 
 
-def test_export_that_fails_is_an_error_and_not_a_broken_file(store, chat, monkeypatch):
+def test_export_that_fails_is_an_error_and_not_a_broken_file(web, chat, monkeypatch):
     chat.append("user", "x")
 
     def audit(chat: Any) -> Any:
@@ -529,5 +516,4 @@ def test_export_that_fails_is_an_error_and_not_a_broken_file(store, chat, monkey
         yield
 
     monkeypatch.setattr(Session, "audit", audit)
-    with serving(plain_store(store)) as web:
-        assert web.get(f"/s/{chat.id}/export?to=html").status == 503
+    assert web.get(f"/s/{chat.id}/export?to=html").status == 503

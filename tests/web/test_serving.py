@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 
 from roocontext.cli.exit_codes import Code
 from roocontext.web.serving import listen
+from support.cli_process import CommandLine, preloaded
 from support.empty_files import empty_file
 from support.web_server import WebClient
 
@@ -44,23 +45,28 @@ def started(
         assert (process.wait(60), errors) == (0, "")
 
 
-def refusal(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    done = subprocess.run(
-        [str(SCRIPT), "serve", "--db", empty_file(folder / "store.db"), *words],
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.stdout == ""
-    return done.returncode, done.stderr
+@pytest.fixture(scope="module")
+def forking() -> Iterator["subprocess.Popen[str]"]:
+    """The process that commands are forked from."""
+    with preloaded() as process:
+        yield process
+
+
+@pytest.fixture
+def refusal(forking: "subprocess.Popen[str]", tmp_path: Path) -> Callable[..., str]:
+    """The line in which a command is refused."""
+
+    def line(*words: str, **env: str) -> str:
+        run = CommandLine(forking, tmp_path, empty_file(tmp_path / "store.db"))
+        done = run("serve", *words, env=env)
+        assert (done.code, done.out, done.err.count("\n")) == (Code.USAGE, "", 1)
+        return done.err
+
+    return line
 
 
 class TestTokenFile:
-    def test_each_start_has_another_one_that_its_owner_alone_reads_until_the_end(
-        self, tmp_path: Path
-    ) -> None:
+    def test_each_start_has_another_one_that_its_owner_alone_reads_until_the_end(self, tmp_path):
         tokens = set()
         for end in (signal.SIGINT, signal.SIGTERM):
             with started(tmp_path, "--port", "0", end=end) as lines:
@@ -77,7 +83,7 @@ class TestTokenFile:
             assert [*(tmp_path / "roocontext").iterdir()] == []
         assert len(tokens) == 2
 
-    def test_given_token_is_used(self, tmp_path: Path) -> None:
+    def test_given_token_is_used(self, tmp_path):
         with started(
             tmp_path, "--port", "0", env={"ROOCONTEXT_TOKEN": "given-" + "x" * 40}
         ) as lines:
@@ -86,31 +92,26 @@ class TestTokenFile:
 
 class TestAddress:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-    def test_public_one_without_a_token_is_refused(self, tmp_path: Path, host: str) -> None:
-        code, line = refusal(tmp_path, "--host", host, "--port", "0")
-        assert code == Code.USAGE
-        assert "needs a token: set ROOCONTEXT_TOKEN" in line
+    def test_public_one_without_a_token_is_refused(self, refusal, host):
+        assert "needs a token: set ROOCONTEXT_TOKEN" in refusal("--host", host, "--port", "0")
 
-    def test_answers_do_not_wait_for_acknowledgements(self) -> None:
+    def test_answers_do_not_wait_for_acknowledgements(self):
         listener, _ = listen("127.0.0.1", 0)
         with listener, socket.create_connection(listener.getsockname()):
             connection, _ = listener.accept()
             with connection:
                 assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
-    def test_short_token_is_refused(self, tmp_path: Path) -> None:
-        code, line = refusal(tmp_path, "--port", "0", env={"ROOCONTEXT_TOKEN": "short"})
-        assert (code, "at least 32 characters" in line) == (Code.USAGE, True)
+    def test_short_token_is_refused(self, refusal):
+        assert "at least 32 characters" in refusal("--port", "0", ROOCONTEXT_TOKEN="short")
 
-    def test_port_in_use_is_refused(self, tmp_path: Path) -> None:
+    def test_port_in_use_is_refused(self, refusal):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            code, line = refusal(tmp_path, "--port", str(port))
-        assert code == Code.USAGE
-        assert f"port {port}: Address already in use" in line
+            assert f"port {port}: Address already in use" in refusal("--port", str(port))
 
-    def test_name_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
-        assert refusal(tmp_path, "--host", "no.such.invalid")[0] == Code.USAGE
+    def test_name_that_does_not_exist_is_refused(self, refusal):
+        assert "no.such.invalid" in refusal("--host", "no.such.invalid")
 
 
 class TestSocketFile:
@@ -122,26 +123,25 @@ class TestSocketFile:
             with connection.getresponse() as answer:
                 return answer.status
 
-    def test_its_owner_needs_no_token(self, tmp_path: Path) -> None:
+    def test_its_owner_needs_no_token(self, tmp_path, refusal):
         path = tmp_path / "s"
         with started(tmp_path, "--uds", str(path)) as lines:
             assert lines == [f"Listening on {path}\n"]
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert self.ask(path) == 404
             assert self.ask(path, "evil.test") == 421
-            code, line = refusal(tmp_path, "--uds", str(path))
-            assert (code, "A server already listens on" in line) == (Code.USAGE, True)
+            assert "A server already listens on" in refusal("--uds", str(path))
         assert not path.exists()
 
-    def test_one_that_a_crashed_server_left_is_replaced(self, tmp_path: Path) -> None:
+    def test_one_that_a_crashed_server_left_is_replaced(self, tmp_path):
         path = tmp_path / "s"
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(path))
         with started(tmp_path, "--uds", str(path)):
             assert self.ask(path) == 404
 
-    def test_another_file_is_not_replaced(self, tmp_path: Path) -> None:
+    def test_another_file_is_not_replaced(self, tmp_path, refusal):
         path = tmp_path / "notes.txt"
         path.write_text("mine")
-        assert refusal(tmp_path, "--uds", str(path))[0] == Code.USAGE
+        assert str(path) in refusal("--uds", str(path))
         assert path.read_text() == "mine"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,16 +11,10 @@ from roocontext.tokens import counter_for
 from roocontext.web.pages.addresses import PageView
 from roocontext.web.pages.session import session_body
 from support.dialogue import call, fill, keep_estimate, result, text
-from support.web_pages import WebPage, page_of, plain_store
+from support.web_pages import WebPage, page_of
 
 MODEL = "claude-sonnet-4-5"
 IMAGE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAAA"}
-
-
-@pytest.fixture
-def chat(store: Any) -> Session:
-    """A new session, synchronous on every leg."""
-    return plain_store(store).create()
 
 
 class TestGauge:

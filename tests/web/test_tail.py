@@ -10,27 +10,16 @@ from typing import Any
 from roocontext import AsyncStore, NewMessage, Store
 from roocontext.errors import StoreUnavailable
 from support.empty_files import empty_file
-from support.web_server import TOKEN, serving
+from support.web_server import APPENDS, TOKEN, serving
 
 ENTRIES, CUTS = 300, 10
-WRITER = """
-import sys
-from typing import Any
-
-from roocontext import AsyncStore, NewMessage, Store
-from roocontext.errors import StoreUnavailable
-with Store.open(sys.argv[1], durability="normal") as store:
-    chat = store.session("chat")
-    for number in range(int(sys.argv[2])):
-        chat.append("user", f"message {number}")
-"""
 
 
 def test_each_entry_of_another_process_comes_once_while_the_server_is_cut_off(tmp_path):
     path = empty_file(tmp_path / "agent.db")
     with Store.open(path) as store:
         store.create("chat")
-        command = [sys.executable, "-c", WRITER, path, str(ENTRIES)]
+        command = [sys.executable, "-c", APPENDS, path, "chat", str(ENTRIES)]
         got: list[int] = []
         with subprocess.Popen(command) as writer:
             for cut in range(CUTS + 1):

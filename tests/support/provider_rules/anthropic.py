@@ -57,7 +57,7 @@ FIELDS = {
     "redacted_thinking": {"type", "data"},
     "tool_use": {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"},
     "tool_result": {
-        *("type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"),
+        *("type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name")
     },
 }
 USERS = {"image", "document", "search_result", "tool_result"}

@@ -30,9 +30,7 @@ FIELDS = {
     "developer": {"role", "content", "name"},
     "user": {"role", "content", "name"},
     "tool": {"role", "content", "tool_call_id"},
-    "assistant": {
-        *("role", "content", "name", "refusal", "audio", "tool_calls", "annotations"),
-    },
+    "assistant": {*("role", "content", "name", "refusal", "audio", "tool_calls", "annotations")},
 }
 PARTS = {"user": {"text", "image_url", "input_audio", "file"}, "assistant": {"text", "refusal"}}
 

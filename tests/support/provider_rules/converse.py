@@ -38,10 +38,7 @@ VALUES = {
 
 
 def violations(
-    messages: list[Any],
-    *,
-    complete: bool = False,
-    model: str | None = None,
+    messages: list[Any], *, complete: bool = False, model: str | None = None
 ) -> list[str]:
     """Everything that is refused; calls at the very end may wait unless it must be complete."""
     found: list[str] = []

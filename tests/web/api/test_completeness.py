@@ -90,11 +90,11 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("kind", ROUTES)
-def test_every_public_operation_has_a_route_or_a_reason(kind: type) -> None:
+def test_every_public_operation_has_a_route_or_a_reason(kind):
     public = {name for name in dir(kind) if not name.startswith("_")} - {"id", "parent"}
     assert {*ROUTES[kind]} == public - (WITHOUT.keys() - ROUTES[kind].keys())
 
 
-def test_every_route_that_is_named_exists() -> None:
+def test_every_route_that_is_named_exists():
     names = {operation.handler.__name__ for operation in OPERATIONS}
     assert {route for routes in ROUTES.values() for route in routes.values()} <= names

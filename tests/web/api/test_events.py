@@ -12,16 +12,7 @@ import pytest
 
 from roocontext import Plan
 from support.dialogue import fill
-from support.web_server import TOKEN, WebClient, serving, session_path
-
-APPENDS = """
-import sys
-from roocontext import Store
-with Store.open(sys.argv[1], durability="normal") as store:
-    chat = store.session(sys.argv[2])
-    for number in range(int(sys.argv[3])):
-        chat.append("user", f"message {number}")
-"""
+from support.web_server import APPENDS, TOKEN, WebClient, serving, session_path
 
 
 @contextmanager
@@ -89,13 +80,8 @@ class TestEntries:
         chat.rewind(2)
         with stream(web.client, events_path(chat, 2)) as found:
             got = [next(found) for _ in range(5)]
-        assert [(event["id"], event["event"]) for event in got] == [
-            ("3", "entry"),
-            ("4", "entry"),
-            ("5", "view"),
-            ("6", "entry"),
-            ("7", "view"),
-        ]
+        assert [event["id"] for event in got] == [*"34567"]
+        assert [event["event"] for event in got] == ["entry", "entry", "view", "entry", "view"]
         assert [event["data"]["kind"] for event in got][2:] == ["summary", "note", "rewind"]
         assert "content" not in got[0]["data"]
 

@@ -39,6 +39,12 @@ QUERIES = {
     "get_notes": "?note=x",
 }
 
+NONE = [
+    *(b"{", b"\xff", b'{"a":1,"a":1}', b'{"a":NaN}', b'{"a":1e400}', b"null", b'"text"'),
+    *(b'{"a":' + b"9" * 5000 + b"}", b"[" * 2000 + b"]" * 2000, b"\xef\xbb\xbf{}", b"{\x00}"),
+]
+"""Bodies that are no JSON object."""
+
 every_operation = pytest.mark.parametrize(
     "operation", OPERATIONS, ids=lambda operation: operation.handler.__name__
 )
@@ -80,22 +86,22 @@ def reader(one_session: Store) -> Iterator[WebClient]:
 @pytest.mark.usefixtures("nothing_changes")
 @every_operation
 class TestRefusals:
-    def test_unknown_parameter(self, client: WebClient, operation: Operation) -> None:
+    def test_unknown_parameter(self, client, operation):
         path = path_of(operation)
         path += ("&" if "?" in path else "?") + "nothing=1"
         answer = ask(client, operation, path)
         assert (answer.status, answer.json["name"]) == (400, "nothing")
 
-    @pytest.mark.parametrize("query", ["q=%ED%A0%80", "q=%FF", "=&=", "q", "&".join("a=1" * 200)])
-    def test_malformed_query(self, client: WebClient, operation: Operation, query: str) -> None:
+    def test_malformed_query(self, client, operation):
         path = path_of(operation).partition("?")[0]
-        assert ask(client, operation, f"{path}?{query}").status == 400
+        for query in ("q=%ED%A0%80", "q=%FF", "=&=", "q", "&".join("a=1" * 200)):
+            assert ask(client, operation, f"{path}?{query}").status == 400, query
 
-    def test_media_type_that_is_not_sent(self, client: WebClient, operation: Operation) -> None:
+    def test_media_type_that_is_not_sent(self, client, operation):
         answer = ask(client, operation, accept="image/png, text/csv;q=0.5")
         assert (answer.status, answer.json["type"]) == (406, "urn:roocontext:not-acceptable")
 
-    def test_change_of_a_read_only_server(self, reader: WebClient, operation: Operation) -> None:
+    def test_change_of_a_read_only_server(self, reader, operation):
         if STREAM in operation.media:
             return  # it would not end
         answer = ask(reader, operation)
@@ -105,16 +111,14 @@ class TestRefusals:
             option = {"write": "--allow-write", "admin": "--admin"}[operation.needs]
             assert (answer.status, answer.json["option"]) == (403, option)
 
-    def test_no_version_where_one_is_required(
-        self, client: WebClient, operation: Operation
-    ) -> None:
+    def test_no_version_where_one_is_required(self, client, operation):
         if operation.if_match != "required":
             return
         document = BODIES.get(operation.body.__name__, {}) if operation.body else {}
         answer = client.ask(operation.method, path_of(operation), document)
         assert (answer.status, answer.json["type"]) == (428, "urn:roocontext:precondition-required")
 
-    def test_header_that_it_does_not_take(self, client: WebClient, operation: Operation) -> None:
+    def test_header_that_it_does_not_take(self, client, operation):
         if not operation.takes_key:
             assert ask(client, operation, idempotency_key="k").status == 400
         if not operation.if_match:
@@ -123,29 +127,14 @@ class TestRefusals:
             assert ask(client, operation, roocontext_turn="t").status == 400
         assert ask(client, operation, roocontext_turn="two words").status == 400
 
-    @pytest.mark.parametrize(
-        "body",
-        [
-            b"{",
-            b"\xff",
-            b'{"a":1,"a":1}',
-            b'{"a":NaN}',
-            b'{"a":1e400}',
-            b'{"a":' + b"9" * 5000 + b"}",
-            b"[" * 2000 + b"]" * 2000,
-            b"null",
-            b'"text"',
-            b"\xef\xbb\xbf{}",
-            b"{\x00}",
-        ],
-    )
-    def test_body_that_is_none(self, client: WebClient, operation: Operation, body: bytes) -> None:
+    def test_body_that_is_none(self, client, operation):
         headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
         headers |= {"roocontext_turn": "t"} if operation.turn == "required" else {}
-        answer = client.ask(operation.method, path_of(operation), body=body, **headers)
-        assert answer.status in ((400,) if operation.body is None else (400, 422))
+        for body in NONE:
+            answer = client.ask(operation.method, path_of(operation), body=body, **headers)
+            assert answer.status in ((400,) if operation.body is None else (400, 422)), body
 
-    def test_body_of_another_type(self, client: WebClient, operation: Operation) -> None:
+    def test_body_of_another_type(self, client, operation):
         if operation.body is None:
             return
         for media in (
@@ -157,14 +146,14 @@ class TestRefusals:
 
 
 @every_operation
-def test_unknown_session_is_not_found(client: WebClient, operation: Operation) -> None:
+def test_unknown_session_is_not_found(client, operation):
     if operation.has_session and operation.method != "PUT":
         answer = ask(client, operation, path_of(operation, "none"))
         assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
 
 
 @every_operation
-def test_archived_session_is_a_conflict(client: WebClient, operation: Operation) -> None:
+def test_archived_session_is_a_conflict(client, operation):
     path = path_of(operation, "archived")
     if operation.handler is reading.get_search:
         path += "&session=archived"
@@ -176,7 +165,7 @@ def test_archived_session_is_a_conflict(client: WebClient, operation: Operation)
 
 
 @every_operation
-def test_error_is_a_problem_document(client: WebClient, operation: Operation) -> None:
+def test_error_is_a_problem_document(client, operation):
     answer = ask(client, operation, host="evil.test")
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json
@@ -187,18 +176,18 @@ def test_error_is_a_problem_document(client: WebClient, operation: Operation) ->
 
 
 class TestMethods:
-    def test_another_method_is_refused(self, client: WebClient) -> None:
+    def test_another_method_is_refused(self, client):
         for method in ("DELETE", "OPTIONS", "TRACE", "PROPFIND"):
             answer = client.ask(method, f"{PREFIX}/sessions")
             assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
 
-    def test_head_has_the_headers_of_get(self, client: WebClient) -> None:
+    def test_head_has_the_headers_of_get(self, client):
         got = client.get(f"{PREFIX}/sessions/s/view")
         answer = client.ask("HEAD", f"{PREFIX}/sessions/s/view")
         assert (answer.status, answer.body, answer.etag) == (200, b"", got.etag)
 
 
-def test_each_operation_is_described(client: WebClient) -> None:
+def test_each_operation_is_described(client):
     document = client.get(f"{PREFIX}/openapi.json").json
     described = {
         (path, method.upper()): set(map(int, about["responses"]))

@@ -178,14 +178,7 @@ def test_texts_of_any_kind_are_sendable_in_every_document(web, talk):
     )
     talk.chat.begin((2, 0))
     for path in (
-        "",
-        "/entries",
-        "/view",
-        "/messages",
-        "/pending",
-        "/diff?from=0",
-        "/usage",
-        "/export",
+        *("", "/entries", "/view", "/messages", "/pending", "/diff?from=0", "/usage", "/export"),
     ):
         answer = talk.get(path)
         assert answer.status == 200, path

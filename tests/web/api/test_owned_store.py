@@ -44,9 +44,7 @@ def named(operation: Operation) -> str:
 
 
 @pytest.mark.parametrize("operation", OF_A_SESSION, ids=named)
-def test_another_owners_session_is_as_if_there_were_none(
-    served: Served, operation: Operation
-) -> None:
+def test_another_owners_session_is_as_if_there_were_none(served, operation):
     before = state(served.acme.session(THEIRS))
     answers = []
     for name in (MISSING, THEIRS):
@@ -58,7 +56,7 @@ def test_another_owners_session_is_as_if_there_were_none(
 
 
 @pytest.mark.parametrize("operation", OF_THE_STORE, ids=named)
-def test_no_list_shows_another_owners_session(served: Served, operation: Operation) -> None:
+def test_no_list_shows_another_owners_session(served, operation):
     if STREAM in operation.media:
         return  # the feed's own tests are those of the store
     # The first letters are enough for the search, and the answer repeats them.
@@ -68,7 +66,7 @@ def test_no_list_shows_another_owners_session(served: Served, operation: Operati
     assert THEIRS.encode() not in answer.body
 
 
-def test_page_of_another_owners_session_is_not_found(served: Served) -> None:
+def test_page_of_another_owners_session_is_not_found(served):
     answer = served.client.get(f"/s/{THEIRS}", accept="text/html")
     assert answer.status == 404
     assert WORD.encode() not in answer.body

@@ -258,11 +258,7 @@ class TestFrame:
 
 class TestTokens:
     def test_view_is_counted_now_and_then(self, condensed):
-        for rest, options in (
-            ("", {}),
-            ("&as_of=8", {"as_of": 8}),
-            ("&after=6", {"after": 6}),
-        ):
+        for rest, options in (("", {}), ("&as_of=8", {"as_of": 8}), ("&after=6", {"after": 6})):
             found = condensed.get(f"/tokens?counter=o200k_base{rest}").json
             assert found["tokens"] == condensed.chat.tokens("o200k_base", **options)
         assert (found["counter"], found["exact"]) == ("o200k_base", True)

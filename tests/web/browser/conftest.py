@@ -112,10 +112,7 @@ def fill_store(store: Store) -> None:
         chat.append("user", f"Question **{number}**: what does `part_{number}` do?")
         chat.append(
             "assistant",
-            [
-                {"type": "text", "text": "I look.\n\n```python\nx = 1\n```"},
-                call(f"t{number}"),
-            ],
+            [{"type": "text", "text": "I look.\n\n```python\nx = 1\n```"}, call(f"t{number}")],
         )
         chat.append("user", [result(f"t{number}", f"output {number}\n" * 4)])
     chat.commit(Plan.condense(chat.view(), range(10, 160), "A summary of *what was said*."))

@@ -81,5 +81,5 @@ def map_path_parameters(_context: Any, parameters: dict[str, Any]) -> dict[str, 
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_every_answer_is_as_the_document_says(case: Any, url: str) -> None:
+def test_every_answer_is_as_the_document_says(case, url):
     case.call_and_validate(base_url=url, headers=HEADERS, checks=CHECKS)

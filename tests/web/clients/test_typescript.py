@@ -89,7 +89,7 @@ def contents(chat: Session) -> list[Any]:
     return [message.content for message in chat.view().messages]
 
 
-def test_turn_with_a_tool_is_recorded_without_loss(agent: Agent, store: Store) -> None:
+def test_turn_with_a_tool_is_recorded_without_loss(agent, store):
     replies = [Calls("I look.", command="echo found"), Answer("It is there.")]
     done = agent("s 1/é", "Where", "is it?", replies=replies)
     assert done.stdout == "It is there.\n"
@@ -103,9 +103,7 @@ def test_turn_with_a_tool_is_recorded_without_loss(agent: Agent, store: Store) -
     assert chat.verify().ok
 
 
-def test_after_a_crash_in_a_tool_the_model_is_told_and_nothing_runs_twice(
-    agent: Agent, store: Store, tmp_path: Path
-) -> None:
+def test_after_a_crash_in_a_tool_the_model_is_told_and_nothing_runs_twice(agent, store, tmp_path):
     crash = "echo ran >> runs; kill -9 $PPID; sleep 5"
     agent("s", "Go", replies=[Calls("I run.", command=crash)], code=-signal.SIGKILL)
     (pending,) = store.session("s").pending()
@@ -118,14 +116,14 @@ def test_after_a_crash_in_a_tool_the_model_is_told_and_nothing_runs_twice(
     assert "may have run" in block["content"]
 
 
-def test_after_a_failed_call_of_the_model_the_turn_is_continued(agent: Agent, store: Store) -> None:
+def test_after_a_failed_call_of_the_model_the_turn_is_continued(agent, store):
     agent("s", "Go", replies=[Refused(500, "api_error")], code=1)
     assert store.session("s").waits_for() == "model"
     assert agent("s", replies=[Answer("Done.")]).stdout == "Done.\n"
     assert len(contents(store.session("s"))) == 2
 
 
-def test_it_condenses_rewinds_and_undoes(agent: Agent, store: Store) -> None:
+def test_it_condenses_rewinds_and_undoes(agent, store):
     chat = store.create("s")
     fill(chat, 40)
     agent("s", "--rewind", "30")
