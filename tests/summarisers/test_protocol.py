@@ -7,13 +7,7 @@ from dataclasses import replace
 import pytest
 
 from roocontext.errors import InvalidOption, SummaryFailed, UnknownPlugin
-from roocontext.log.summary import (
-    FailedCalls,
-    Summary,
-    SummaryRequest,
-    failed_calls,
-    total_cost,
-)
+from roocontext.log.summary import FailedCalls, Summary, SummaryRequest, failed_calls, total_cost
 from roocontext.summarisers import (
     AsyncFallback,
     Extractive,

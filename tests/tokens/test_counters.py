@@ -42,29 +42,10 @@ MESSAGES = [
     ("user", {"role": "user"}, "gemini"),
 ]
 BUILT_IN = [
-    "bytes",
-    "characters*1.5",
-    "chatgpt",
-    "cl100k_base",
-    "claude",
-    "codex",
-    "gemini",
-    "gemini-0.61",
-    "gpt",
-    "gpt-3.5",
-    "gpt-35",
-    "gpt-4",
-    "images",
-    "multi_llm_chat",
-    "multi_llm_chat-tools",
-    "o1",
-    "o200k_base",
-    "o200k_base*1.5",
-    "o3",
-    "o4",
-    "opencode",
-    "opencode-upstream",
-    "roo",
+    *("bytes", "characters*1.5", "chatgpt", "cl100k_base", "claude", "codex", "gemini"),
+    *("gemini-0.61", "gpt", "gpt-3.5", "gpt-35", "gpt-4", "images", "multi_llm_chat"),
+    *("multi_llm_chat-tools", "o1", "o200k_base", "o200k_base*1.5", "o3", "o4", "opencode"),
+    *("opencode-upstream", "roo"),
 ]
 
 

@@ -104,9 +104,8 @@ def test_threads_share_one_store(url: str) -> None:
             receipt = chat.append("user", f"{number}:{index}")
             assert receipt.seq == index + 1
             if index % 10 == 9:
-                assert [m.content for m in chat.view(after=index - 8).messages] == [
-                    f"{number}:{i}" for i in range(index - 8, index + 1)
-                ]
+                latest = [m.content for m in chat.view(after=index - 8).messages]
+                assert latest == [f"{number}:{i}" for i in range(index - 8, index + 1)]
 
     with Store.open(url) as store:
         with ThreadPoolExecutor(16) as threads:
@@ -156,9 +155,8 @@ def test_new_database_is_opened_by_many_at_once(
 
     assert brood.ends == [0] * WRITERS
     with Store.open(empty_url) as store:
-        assert sorted(info.session_id for info in store.sessions()) == sorted(
-            f"s{number}" for number in range(WRITERS)
-        )
+        made = sorted(info.session_id for info in store.sessions())
+        assert made == sorted(f"s{number}" for number in range(WRITERS))
         assert all(store.session(f"s{number}").verify().ok for number in range(WRITERS))
 
 

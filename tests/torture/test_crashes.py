@@ -213,17 +213,8 @@ def test_receipt_comes_after_the_sync(tmp_path: Path) -> None:
     with Store.open(path) as store, store._database.read() as tx:
         assert tx.command("PRAGMA synchronous") == (2,)
         assert tx.command("PRAGMA journal_mode") == ("wal",)
-    watch = [
-        "strace",
-        "-f",
-        "--seccomp-bpf",
-        "-y",
-        "-qq",
-        "-e",
-        "trace=write,fsync,fdatasync",
-        "-o",
-        str(trace),
-    ]
+    watch = ["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-o", str(trace)]
+    watch += ["-e", "trace=write,fsync,fdatasync"]
     if not _works([*watch, "true"]):
         return
     command = [*watch, sys.executable, "-c", APPEND_UNDER_WATCH, str(path)]

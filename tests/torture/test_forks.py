@@ -86,10 +86,7 @@ FORKS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "job",
-    everyday(FORKS, [*FORKS, "fork_and_execute"]),
-)
+@pytest.mark.parametrize("job", everyday(FORKS, [*FORKS, "fork_and_execute"]))
 def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
     url = str(tmp_path / "store.db")
     _create(url, "family")

@@ -40,12 +40,7 @@ def step_of(message: Any) -> PastMessage[str]:
     """A recorded message as the walk over the history sees it."""
     info = message["info"]
     outputs = [
-        PastOutput(
-            part["id"],
-            part["tool"],
-            output_of(part),
-            cleared=is_cleared(part),
-        )
+        PastOutput(part["id"], part["tool"], output_of(part), cleared=is_cleared(part))
         for part in message["parts"]
         if part["type"] == "tool" and part["state"]["status"] == "completed"
     ]

@@ -19,11 +19,7 @@ from roocontext.programs.opencode.prune import (
 )
 from roocontext.tokens.limits import switches
 from vectors import opencode_store
-from vectors.programs.opencode_messages import (
-    filter_compacted,
-    filter_compacted_tail,
-    model_part,
-)
+from vectors.programs.opencode_messages import filter_compacted, filter_compacted_tail, model_part
 from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from vectors.replay import Through, load, replay, through_store
 
