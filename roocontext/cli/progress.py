@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PATIENCE = 0.7
 """A bar is shown after this many seconds."""
 
+_LONG = 2_000
+"""With this total or more, a bar is shown at once."""
+
 
 class Bars:
     """The bar of a command. A new one replaces the one before."""
@@ -49,6 +52,8 @@ class Bars:
         self._done, self._total = done, total
         if self._display:
             self._display.update(self._display.task_ids[0], completed=done, total=total or None)
+        elif total >= _LONG:
+            self._show()
 
     def hide(self) -> None:
         """Hide the bar, so that something else can be written to the terminal."""
