@@ -192,6 +192,18 @@ def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, sto
     assert costs[1] < 5 * costs[0]
 
 
+def test_restored_session_is_not_compared_with_all_above_it(work: Work, store: Store) -> None:
+    with Store.open(":memory:") as source:
+        log = list(source.create("s").internals.stored())
+    above, costs = "s0", []
+    for number in range(1, 60):
+        work.statements = 0
+        store.restore(f"s{number}", log, parent=above)
+        costs.append(work.statements)
+        above = f"s{number}"
+    assert costs[58] == costs[1]
+
+
 @pytest.mark.parametrize("few", [1, 100])
 def test_unindexed_session_is_noted_once(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int

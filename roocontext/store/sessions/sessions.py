@@ -122,6 +122,10 @@ _LISTS = ("sessions", "sessions by recording")
 
 def refuse_cycle(log: SessionLog, parent: str | None) -> None:
     """Refuse a parent that descends from the session, which a restore may name before it exists."""
+    # Only a session that has children can be an ancestor. Without this question, a line of sessions
+    # that is restored from its beginning would be walked to its beginning for each of them.
+    if parent != log.session_id and not log.row(_CHILDREN, parent=log.session_id):
+        return
     above, seen = parent, set[str]()
     while above is not None and above not in seen:
         if above == log.session_id:
