@@ -1,5 +1,6 @@
 """The pool of a store's connections: how many there are, and what happens when all are in use."""
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,19 @@ def test_old_connection_is_replaced(postgres_url: str) -> None:
         assert _pid(store) != first
     with Store.open(postgres_url) as store:
         assert _pid(store) == _pid(store)
+
+
+def test_connection_is_taken_though_no_file_can_be_opened(postgres_url: str) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    with Store.open(postgres_url) as store:
+        assert store.sessions() == []
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(free := os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            assert store.sessions() == []
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_file_that_is_no_longer_in_place_is_not_written(tmp_path: Path) -> None:

@@ -217,7 +217,8 @@ def _is_alive(connection: "psycopg.Connection[Any]") -> bool:
     # It has nothing to say: what can be read is the server hanging up.
     if connection.closed:
         return False
-    with selectors.DefaultSelector() as selector:
+    # The default one of Linux would take a descriptor, and three times as long.
+    with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
         selector.register(connection.fileno(), selectors.EVENT_READ)
         return not selector.select(0)
 
