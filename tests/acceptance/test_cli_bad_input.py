@@ -115,6 +115,7 @@ def test_database_path_that_is_no_file_is_refused(
         (tmp_path, "is a folder"),
         ("/dev/null", "is not a regular file"),
         (loop, "link"),
+        (loop / "store.db", "link"),
     ):
         done = command_line(str(path))(*command.split())
         refused(done, Code.NOT_FOUND, repr(str(path)), words)

@@ -59,11 +59,12 @@ class Memory:
 
 def resolved(name: str) -> Path:
     """The file itself, whatever links lead to it."""
-    path = os.path.realpath(name)
-    # A loop of links, which `Path.resolve` refuses before Python 3.13 alone.
-    if os.path.islink(path):  # noqa: PTH114 - `Path.is_symlink` raises if a name is too long
+    path = Path(os.path.realpath(name))
+    # What is still a link is in a loop, which `Path.resolve` refuses before Python 3.13 alone.
+    # Not `Path.is_symlink`, which raises if a name is too long.
+    if any(map(os.path.islink, (path, *path.parents))):
         raise StoreNotFound(f"{name!r} is a broken link.", advice="Name a file.")
-    return Path(path)
+    return path
 
 
 def create_private(path: Path) -> None:
