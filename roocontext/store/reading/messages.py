@@ -217,7 +217,7 @@ def ranges_beside(ranges: Sequence[Range], seq: int, *, before: bool) -> list[Ra
             if before:
                 return [*ranges[:index], *([(lo, seq - 1)] if lo < seq else [])]
             return [*([(seq + 1, hi)] if seq < hi else []), *ranges[index + 1 :]]
-    raise MessageNotFound(f"Entry {seq} is not one of those that are read.", candidates=())
+    raise MessageNotFound(f"Entry {seq} is not in this view.", candidates=())
 
 
 def bounds(ranges: Iterable[Range]) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def test_page_follows_any_message_of_the_view(chat):
     for index, seq in enumerate(order):
         assert seqs(chat.view(after=seq)) == order[index + 1 :]
         assert seqs(chat.view(after=seq, limit=2)) == order[index + 1 : index + 3]
-    with pytest.raises(MessageNotFound):
+    with pytest.raises(MessageNotFound, match=f"Entry {said[3]} is not in this view"):
         chat.view(after=said[3])
 
 
