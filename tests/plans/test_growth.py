@@ -192,6 +192,21 @@ def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, sto
     assert costs[1] < 5 * costs[0]
 
 
+def test_view_asks_for_no_compaction_that_is_hidden(work: Work, store: Store) -> None:
+    costs = []
+    for times in (FEW, MANY):
+        chat = store.create()
+        for number in range(times):
+            chat.append("user", "hello")
+            said = {"type": "compaction", "content": f"what was said until {number}"}
+            reply = {"type": "message", "id": f"{number}", "content": [said]}
+            chat.record({**reply, "stop_reason": "compaction"})
+        assert [message.compacted is not None for message in chat.view().messages] == [True]
+        assert sum(row.message.compacted is not None for row in chat.internals.live()) == 1
+        costs.append(work.of(chat.view)[0])
+    assert costs[1] == costs[0]
+
+
 def test_restored_session_is_not_compared_with_all_above_it(work: Work, store: Store) -> None:
     with Store.open(":memory:") as source:
         log = list(source.create("s").internals.stored())

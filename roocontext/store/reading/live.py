@@ -61,7 +61,10 @@ def read_live(log: SessionLog) -> list[LiveMessage]:
 
 
 def live_messages(log: SessionLog, controls: Sequence[Control], last: int) -> list[LiveMessage]:
-    """Read the same of a session with these control rows that ends at entry `last`."""
+    """Read the same of a session with these control rows that ends at entry `last`.
+
+    A message knows its compaction if it is visible.
+    """
     alive = sorted(
         (s for s in spans_of(controls, last) if s.standing and s.lo <= last),
         # In view order, as a program that keeps one list has them: an inserted row has a late seq.
@@ -71,7 +74,9 @@ def live_messages(log: SessionLog, controls: Sequence[Control], last: int) -> li
     ids = log.each(_COMPACTION, [{"seq": seq} for seq in sorted(parents)])
     names: dict[int | None, str | None] = dict(ids)
     cleared = cleared_at(controls, last)
-    compacted = read_compacted(log, compacted_at(controls, last))
+    visible = sorted((span.lo, span.hi) for span in alive if span.visible)
+    standing = compacted_at(controls, last).items()
+    compacted = read_compacted(log, {row: it for row, it in standing if within(visible, row)})
     live: list[LiveMessage] = []
     for span in alive:
         tags = names.get(span.condense_parent), names.get(span.truncation_parent)

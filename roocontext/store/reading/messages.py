@@ -90,7 +90,9 @@ def compacted_in(log: SessionLog, seq: int, rows: Sequence[SqlRow]) -> Mapping[i
     """
     if not any(row[3] is not None and may_hold_compactions(row[3]) for row in rows):
         return {}
-    return read_compacted(log, compacted_at(read_controls(log, seq), seq))
+    standing, seqs = compacted_at(read_controls(log, seq), seq), {row[0] for row in rows}
+    # Only those of these rows: the companions of each are looked for among all control rows.
+    return read_compacted(log, {row: standing[row] for row in standing.keys() & seqs})
 
 
 def read_compacted(log: SessionLog, coverings: Mapping[int, Control]) -> Mapping[int, Compacted]:
