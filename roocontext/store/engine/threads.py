@@ -110,11 +110,14 @@ class Threads:
                 with trio.CancelScope(shield=True):
                     await self.until(future, None)
                 await trio.lowlevel.checkpoint_if_cancelled()
-            while not future.done():
+                return future.result()
+            is_waiting = True  # at least once: other tasks run meanwhile, however short the call
+            while is_waiting:
                 try:
                     await self.until(future, None)
                 except asyncio.CancelledError as error:
                     cancelled = error
+                is_waiting = not future.done()
             if cancelled is not None:
                 raise cancelled
             return future.result()
