@@ -3,7 +3,7 @@
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,15 +62,19 @@ class WebClient:
         self,
         method: str,
         path: str,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | None = None,
     ) -> Answer:
-        """Send these headers only, and Host and Content-Length unless they are among them."""
+        """Send these headers only, and Host and Content-Length unless they are among them.
+
+        A header with several values is sent several times.
+        """
         given = {name.lower(): value for name, value in (headers or {}).items()}
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in {"host": self.host, **given}.items():
-                connection.putheader(name, value)
+            for name, values in {"host": self.host, **given}.items():
+                for value in [values] if isinstance(values, str) else values:
+                    connection.putheader(name, value)
             if body is not None and "content-length" not in given:
                 connection.putheader("content-length", str(len(body)))
             connection.endheaders(body)
@@ -85,7 +89,7 @@ class WebClient:
         document: Any = None,
         *,
         body: bytes | None = None,
-        **headers: str,
+        **headers: str | Sequence[str],
     ) -> Answer:
         """Send a document, or bytes, with the token. `if_match` is the header If-Match."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}

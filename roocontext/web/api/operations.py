@@ -261,6 +261,8 @@ def _header(request: Request, name: str, *, taken: object) -> str | None:
     given = request.headers.getlist(name)
     if given and not taken:
         raise MalformedRequest(f"This operation takes no {name}.", name=name)
+    if len(given) > 1 and name != IF_MATCH:  # the only one of them that is a list
+        raise MalformedRequest(f"{name} is given twice.", name=name)
     return ",".join(given) if given else None
 
 

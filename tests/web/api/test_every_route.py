@@ -3,7 +3,7 @@
 The guard in front of all routes has its tests in `test_every_path.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -55,7 +55,9 @@ def path_of(operation: Operation, session: str = "s") -> str:
     return f"{PREFIX}{path}{QUERIES.get(operation.handler.__name__, '')}"
 
 
-def ask(client: WebClient, operation: Operation, path: str = "", **headers: str) -> Answer:
+def ask(
+    client: WebClient, operation: Operation, path: str = "", **headers: str | Sequence[str]
+) -> Answer:
     document = None
     if operation.body is not None:
         document = BODIES.get(operation.body.__name__, {})
@@ -126,6 +128,10 @@ class TestRefusals:
         if not operation.turn:
             assert ask(client, operation, roocontext_turn="t").status == 400
         assert ask(client, operation, roocontext_turn="two words").status == 400
+
+    def test_header_that_is_given_twice(self, client, operation):
+        assert ask(client, operation, idempotency_key=["a", "b"]).status == 400
+        assert ask(client, operation, roocontext_turn=["a" * 32, "b" * 32]).status == 400
 
     def test_body_that_is_none(self, client, operation):
         headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
