@@ -110,7 +110,7 @@ class TurnLost(RooContextError):
 
 
 class MessageNotFound(RooContextError, LookupError):
-    """The target of a rewind, a pin, a fork or a redaction is not in the session."""
+    """The entry or message is not in the session, or not in the part of it that is read."""
 
     category = Category.NOT_FOUND
     advice = "Choose one of the candidates, or look in the audit."

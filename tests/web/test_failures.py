@@ -46,6 +46,7 @@ class TestNotFound:
         for path in (f"/s/{chat.id}/e/9", f"/s/{chat.id}/e/9/whole", f"/s/{chat.id}?as_of=9"):
             status, body = failed(web, path)
             assert status == 404
+            assert "<h1>The entry or message is not in the session" in body
             assert "Entry 9 does not exist" in body
             assert f'href="/s/{chat.id}/e/4"' in body
             assert f'href="/s/{chat.id}"' in body
