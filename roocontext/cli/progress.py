@@ -72,6 +72,7 @@ class Bars:
             if self._timer is None or self._display is not None:
                 return
             console, total = Console(stderr=True), self._total or None
-            self._display = Progress(console=console, transient=True, redirect_stdout=False)
-            self._display.add_task(escape(self._label), completed=self._done, total=total)
-            self._display.start()
+            display = Progress(console=console, transient=True, redirect_stdout=False)
+            display.add_task(escape(self._label), completed=self._done, total=total)
+            display.start()
+            self._display = display  # only now: a report updates its task
