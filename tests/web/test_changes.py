@@ -193,6 +193,10 @@ class TestCompact:
         if "Do this" not in page.text:
             assert {form.method for form in page.forms} == {"get"}
 
+    def test_unit_of_the_window_is_in_its_label(self, web, chat):
+        form = web.get(f"{path_of(chat)}/change", accept="text/html").body.decode()
+        assert re.search(r"<label>for a window of <input[^>]*> tokens</label>", form)
+
     def test_window_must_be_known(self, web, chat):
         answer = web.get(f"{path_of(chat)}/compact", accept="text/html")
         assert answer.status == 400

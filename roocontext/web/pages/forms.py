@@ -120,10 +120,12 @@ def _fields(media: str, body: bytes) -> QueryParams:
     return QueryParams(pairs)
 
 
-def number_field(label: str, name: str, value: int | str | None = None, **more: bool | str) -> Html:
+def number_field(
+    label: str, name: str, value: int | str | None = None, *, unit: str = "", **more: bool | str
+) -> Html:
     """A field for a number."""
     field = tag("input", type="text", name=name, value=value, inputmode="numeric", size=8, **more)
-    return tag("label", label, field)
+    return tag("label", label, field, unit)
 
 
 def choice_field(name: str, names: Mapping[str, str], chosen: str) -> Html:
