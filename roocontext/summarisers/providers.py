@@ -278,9 +278,9 @@ def _gemini_client() -> Any:
         return None
 
 
-_ANTHROPIC: Final = _Sdk("anthropic", "anthropic", "ANTHROPIC_API_KEY", _anthropic_client)
-_OPENAI: Final = _Sdk("openai", "openai", "OPENAI_API_KEY", _openai_client)
-_GOOGLE: Final = _Sdk("google-genai", "gemini", "GEMINI_API_KEY", _gemini_client)
+_ANTHROPIC_SDK: Final = _Sdk("anthropic", "anthropic", "ANTHROPIC_API_KEY", _anthropic_client)
+_OPENAI_SDK: Final = _Sdk("openai", "openai", "OPENAI_API_KEY", _openai_client)
+_GOOGLE_SDK: Final = _Sdk("google-genai", "gemini", "GEMINI_API_KEY", _gemini_client)
 
 
 def _new_client(summariser: str, sdk: _Sdk) -> Any:
@@ -310,8 +310,8 @@ def _register(provider: ModelProvider, sdk: _Sdk) -> None:
     summarisers.register(provider.name, create)
 
 
-_register(ANTHROPIC, _ANTHROPIC)
-_register(CHAT, _OPENAI)
-_register(RESPONSES, _OPENAI)
-_register(GEMINI, _GOOGLE)
+_register(ANTHROPIC, _ANTHROPIC_SDK)
+_register(CHAT, _OPENAI_SDK)
+_register(RESPONSES, _OPENAI_SDK)
+_register(GEMINI, _GOOGLE_SDK)
 summarisers.register("extractive", lambda _model, _client: Extractive())
