@@ -1,6 +1,7 @@
 """The pool of a store's connections: how many there are, and what happens when all are in use."""
 
 import os
+import resource
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,6 @@ def test_old_connection_is_replaced(postgres_url: str) -> None:
 
 
 def test_connection_is_taken_though_no_file_can_be_opened(postgres_url: str) -> None:
-    resource = pytest.importorskip("resource", reason="Windows has no such limit")
     with Store.open(postgres_url) as store:
         assert store.sessions() == []
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,22 +1,26 @@
-"""A server on loopback whose subclass says what it answers to each POST."""
+"""Servers on loopback, of which one says in a subclass what it answers to each POST."""
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 
-class AnsweringServer:
-    """The server; use it as a context manager. What `_stack` holds is closed before it."""
+class LoopbackServer:
+    """A server in a thread; use it as a context manager. What `_stack` holds is closed before it.
 
-    def __init__(self) -> None:
-        self.requests = 0
+    The handler finds it as `server.of`.
+    """
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._handler = handler
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._http = _Http(("127.0.0.1", 0), _Exchange)
-        self._http.answering = self
+        self._http = LoopbackHttp(("127.0.0.1", 0), self._handler)
+        self._http.of = self
         thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         thread.start()
         self._stack.callback(self._http.server_close)
@@ -32,9 +36,9 @@ class AnsweringServer:
         """The URL for clients."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
-    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
-        """The status of the answer to a request, and its body or the events of a stream."""
-        raise NotImplementedError
+
+class LoopbackHttp(ThreadingHTTPServer):
+    of: LoopbackServer
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -42,8 +46,9 @@ class _Exchange(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_POST(self) -> None:
-        assert isinstance(self.server, _Http)
-        answering = self.server.answering
+        assert isinstance(self.server, LoopbackHttp)
+        answering = self.server.of
+        assert isinstance(answering, AnsweringServer)
         answering.requests += 1
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         status, answer = answering.answer(self.path, body)
@@ -65,5 +70,13 @@ class _Exchange(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-class _Http(ThreadingHTTPServer):
-    answering: AnsweringServer
+class AnsweringServer(LoopbackServer, ABC):
+    """The server whose subclass answers."""
+
+    def __init__(self) -> None:
+        super().__init__(_Exchange)
+        self.requests = 0
+
+    @abstractmethod
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
+        """The status of the answer to a request, and its body or the events of a stream."""

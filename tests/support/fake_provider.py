@@ -16,13 +16,14 @@ import json
 import select
 import threading
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol, Self
 
 import anthropic
 
+from support.answering_server import LoopbackHttp, LoopbackServer
 from support.provider_rules.anthropic import violations
 
 PATIENCE = 30
@@ -176,12 +177,13 @@ class Request:
         return "\n".join(texts_of(self.body))
 
 
-class ModelServer:
+class ModelServer(LoopbackServer):
     """The server; use it as a context manager."""
 
     def __init__(
         self, *script: Reply, otherwise: Reply = Answer(), window: int | None = None
     ) -> None:
+        super().__init__(Exchange)
         self.script: deque[Reply] = deque(script)
         self.otherwise = otherwise
         self.window = window
@@ -190,26 +192,11 @@ class ModelServer:
         """How many requests were refused for what is in them."""
         self.released = threading.Event()
         self._asked = threading.Condition()
-        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._http = _Http(("127.0.0.1", 0), Exchange)
-        self._http.model = self
-        thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
-        thread.start()
-        self._stack.callback(self._http.server_close)
-        self._stack.callback(thread.join, PATIENCE)
-        self._stack.callback(self._http.shutdown)
+        super().__enter__()
         self._stack.callback(self.released.set)
         return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stack.close()
-
-    @property
-    def url(self) -> str:
-        """The base_url for clients."""
-        return f"http://127.0.0.1:{self._http.server_port}"
 
     def client(self, **options: Any) -> anthropic.Anthropic:
         """A client of the real SDK; it is closed with the server."""
@@ -262,8 +249,9 @@ class Exchange(BaseHTTPRequestHandler):
     @property
     def model(self) -> ModelServer:
         """Whose script is followed."""
-        assert isinstance(self.server, _Http)
-        return self.server.model
+        assert isinstance(self.server, LoopbackHttp)
+        assert isinstance(self.server.of, ModelServer)
+        return self.server.of
 
     def do_POST(self) -> None:
         """Answer what the SDK asks."""
@@ -316,10 +304,6 @@ class Exchange(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # the client may have gone, which is its right
             self.wfile.write(packed)
             self.wfile.flush()
-
-
-class _Http(ThreadingHTTPServer):
-    model: ModelServer
 
 
 def tokens_of(body: dict[str, Any]) -> int:
