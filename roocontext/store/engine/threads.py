@@ -132,11 +132,20 @@ class Threads:
             with trio.move_on_after(math.inf if seconds is None else seconds):
                 await in_trio.wait()
             return
-        loop, is_done = asyncio.get_running_loop(), asyncio.Event()
-        future.add_done_callback(lambda _: _call_soon(loop.call_soon_threadsafe, is_done.set))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await is_done.wait()
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()  # an Event and asyncio.timeout take 10 us more
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        future.add_done_callback(lambda _: _call_soon(loop.call_soon_threadsafe, wake))
+        timer = None if seconds is None else loop.call_later(seconds, wake)
+        try:
+            await woken
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def start(self, call: Callable[[], object]) -> None:
         """Begin a call whose result nobody waits for."""
