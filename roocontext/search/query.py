@@ -232,14 +232,23 @@ class Word:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """A pattern for the places of this in a folded text: each part is a group."""
-        text = ""
-        for number, unit in enumerate(self.units):
-            gap = _JOINTS if unit.is_run else ""
-            text += (_JOINTS if unit.is_joined else _GAP) if number else ""
-            text += unit.before + gap.join(f"({re.escape(part)})" for part in unit.parts)
-            text += unit.after
-        return re.compile(text)
+        """A pattern for the places of this in a folded text: each part is a group.
+
+        A gap may hold the symbols that are asked for. What follows a gap is the first that fits,
+        and is not given up again, because the next gap holds the symbols up to any later one. If
+        all of them were tried, the time would grow with a power of the length of a row of symbols.
+        """
+        words: list[str] = []
+        for unit in self.units:
+            inner = _JOINTS if unit.is_run else ""
+            parts = inner.join(f"({re.escape(part)})" for part in unit.parts)
+            signed = unit.before + parts + unit.after
+            if unit.is_joined and words:
+                words[-1] += f"(?>{_JOINTS}?{signed})"
+            else:
+                words.append(signed)
+        first, *others = words
+        return re.compile(first + "".join(f"(?>{_GAP}?{word})" for word in others))
 
     @property
     def indexed(self) -> Iterator[Alternatives]:

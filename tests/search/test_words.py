@@ -102,6 +102,17 @@ def test_message_that_says_it_more_often_or_is_shorter_is_better():
     assert score(found * 2, 100) > score(found, 100)
 
 
+@pytest.mark.parametrize("asked", ["─────x", '"──── x"', '"─ ─ ──x"', '"╭──── x"', "→→→→→x"])
+def test_row_of_symbols_is_searched_without_trying_every_choice_of_them(asked):
+    query, row = parse_query(asked), f"╭{'─' * 150}{'→' * 150}"
+    assert occurrences(query, f"{row} y {row}\ny x") is None
+    assert occurrences(query, f"{row} y {row}x")
+
+
+def test_symbols_before_those_that_are_asked_for_may_be_in_a_gap():
+    assert occurrences(parse_query('"a →b"'), "a → →b") == [[(0, 6)]]
+
+
 @given(text=TEXTS, before=st.integers(0, 500), after=st.integers(0, 500), context=st.integers(0, 3))
 def test_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
     whole = composed("ab \n" * (before // 4) + text + " needle " + "cd \n" * (after // 4))
