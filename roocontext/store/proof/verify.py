@@ -63,7 +63,8 @@ class Head(Value):
         """Read a line that `to_json` made."""
         try:
             head = msgspec.json.decode(line, type=cls)
-        except (msgspec.MsgspecError, UnicodeError, TypeError):  # TypeError: it is no text
+        # A TypeError: it is no text.
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
             raise InvalidOption("This line is not a saved head.", name="line") from None
         check_whole("seq", head.seq)
         return head

@@ -489,7 +489,12 @@ def test_head_of_another_session_is_refused(store, chat):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{}", "[]", "nonsense", '{"session_id": 1, "seq": "x", "hash": null}']
+    "line",
+    [
+        *("", "{}", "[]", "nonsense", '{"session_id": 1, "seq": "x", "hash": null}'),
+        f'{{"more": {"[" * 100_000}{"]" * 100_000}}}',
+    ],
+    ids=range(6),
 )
 def test_malformed_head_is_refused(line):
     with pytest.raises(InvalidOption):
