@@ -23,7 +23,8 @@ GENESIS = bytes(32)
 FORM = "roocontext/1"
 """The canonical form's name, its first element: another form would have another name."""
 
-_encode = msgspec.json.Encoder().encode
+# The texts of some libraries are of a class of their own, derived from `str`.
+_encode = msgspec.json.Encoder(enc_hook=str.__str__).encode
 
 
 class Sealed(NamedTuple):

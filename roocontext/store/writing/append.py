@@ -6,6 +6,7 @@ PostgreSQL: there a function of the schema does the same in one statement (0004)
 A request may be repeated: entries that were stored with the same client ids are not written again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -304,7 +305,7 @@ def refuse_twice(client_ids: Sequence[str | None]) -> None:
     """Refuse a request in which two entries have the same client id."""
     ids = [client_id for client_id in client_ids if client_id is not None]
     if len(set(ids)) < len(ids):
-        twice = next(client_id for client_id in ids if ids.count(client_id) > 1)
+        twice = next(client_id for client_id, times in Counter(ids).items() if times > 1)
         raise DuplicateMessage(
             f"Two entries of one request have the client id {twice!r}.", client_id=twice
         )

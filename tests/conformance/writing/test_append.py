@@ -186,6 +186,39 @@ def test_skip_stored_appends_only_new_messages(chat):
     assert chat.verify().ok
 
 
+def test_texts_of_a_class_of_their_own_are_stored_as_texts(chat):
+    class Text(str):
+        __slots__ = ()
+
+    facts = {"message_id": Text("m"), "client_id": Text("c"), "model": Text("some-model")}
+    chat.append(Text("user"), Text("hi"), format=Text("anthropic"), **facts)
+    chat.note(Text("remark"), {"said": Text("hi")}, client_id=Text("n"))
+    assert not chat.append("user", "hi", client_id="c").new
+    message, note = (entry.entry for entry in chat.audit())
+    assert (message.role, message.content, message.format) == ("user", "hi", "anthropic")
+    assert (message.message_id, message.client_id, message.model) == ("m", "c", "some-model")
+    assert (note.note, note.content, note.client_id) == ("remark", {"said": "hi"}, "n")
+    assert chat.verify().ok
+
+
+def test_client_id_given_twice_is_found_without_comparing_all_with_all(chat):
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    ids = [f"c{number}" for number in range(200)] + ["c199"]
+    with pytest.raises(DuplicateMessage, match="c199"):
+        chat.append_many([NewMessage("user", "x", client_id=Counted(name)) for name in ids])
+    assert compared < len(ids)
+
+
 def test_client_ids_beyond_one_statement_are_found(chat):
     batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(300)]
     first = chat.append_many([*batch, NewMessage("user", "without an id")])
