@@ -35,6 +35,7 @@ from roocontext.store.reading.head import (
     read_head,
     unpack_head,
 )
+from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.usage import packed_usage
 
 Place = tuple[str, int]
@@ -160,6 +161,8 @@ def redact_later(log: SessionLog, seq: int, hash_: bytes | None, *, dry_run: boo
         tombstone = tombstone_of(log, locked=locked)
         if tombstone is None:
             return None
+        if seq > (last := tombstone.head.last_seq):
+            raise no_entry(seq, last)
         known = tombstone.archive.redactions
         if later in known:
             return False

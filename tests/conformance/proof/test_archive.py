@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from roocontext import ArchiveFolder
 from roocontext.errors import (
     InvalidOption,
+    MessageNotFound,
     SessionArchived,
     SessionExists,
     SessionPurged,
@@ -414,7 +415,9 @@ def test_redaction_of_an_archived_session_is_kept_too(store, chat, folder):
     done = chat.redact(1)
     assert (done.changed, done.copies, done.archived) == (True, (), ((chat.id, 1),))
     assert not chat.redact(1).changed
-    assert chat.redact(9).changed  # no entry, which nobody can know before the session is back
+    for dry_run in (True, False):
+        with pytest.raises(MessageNotFound, match="the log holds 1 to 3"):
+            chat.redact(4, dry_run=dry_run)
     back = brought_back(store, one.file)
     assert SECRET not in repr(list(back.internals.stored()))
     assert back.verify().ok
