@@ -191,8 +191,11 @@ class SessionDatabase(Operations[SessionLog]):
 
     @property
     def is_checked(self) -> bool:
-        """True if a write is more than its own statements."""
-        return self._check is not None
+        """True if a write is more than its own statements: the session has to be looked at first.
+
+        Only a query finds the sessions that have some metadata.
+        """
+        return self._check is not None or bool(self._scope.shape.facts)
 
 
 class Database(Operations[Transaction]):

@@ -494,8 +494,9 @@ def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) ->
         assert kept.info().metadata == {"team": "a", "user": "u1", "task": "lexer"}
         stores.acme.session("s1").update_metadata({"team": "b"})
         assert store.sessions() == []
-        with pytest.raises(SessionNotFound):
-            store.session("s1")
+        for use in (lambda: store.session("s1"), lambda: kept.append("user", "unseen")):
+            with pytest.raises(SessionNotFound):
+                use()
     with Store.open(stores.lab.url, where={"team": "a"}, owner="acme") as store:
         assert store.sessions() == []
     with Store.open(stores.lab.url, where={"user": "u1"}, owner="acme") as store:
