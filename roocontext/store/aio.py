@@ -308,7 +308,8 @@ class AsyncSessionTurn(AsyncSession):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._threads.run(self._turn.give_back)
+        with suppress(StoreClosed):  # then it ends with its lease
+            await self._threads.run(self._turn.give_back)
 
     @property
     def is_held(self) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, insert, select
 
-from roocontext.errors import StoreFull, StoreReadOnly
+from roocontext.errors import StoreFull, StoreReadOnly, TurnLost
 from roocontext.log.counting import Counter
 from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import AT_SEQ, IN_LOG, counts, entries, log_rows, of_session
@@ -99,9 +99,13 @@ def is_whole(log: SessionLog, seq: int) -> bool:
 
 
 def keep_if_possible(database: SessionDatabase, counted: Counted) -> bool:
-    """Keep them in a transaction of their own, unless the store cannot be written to."""
+    """Keep them in a transaction of their own, unless the store cannot be written to.
+
+    Or unless the turn is lost: it was only read.
+    """
     if not counted.counts:
         return False
-    with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
+    # A cache: without it the next call counts again.
+    with suppress(StoreReadOnly, StoreFull, TurnLost):
         return database.write(keep_counts, counted)
     return False

@@ -97,6 +97,7 @@ def test_late_runner_writes_nothing(lab, chat):
                 write()
             assert (lost.value.session_id, lost.value.holder) == ("s", "other")
         assert turn.view() == view
+        assert turn.tokens("o200k_base") == chat.tokens("o200k_base")
         assert chat.head() == before
         assert other.answer((2, 0), "mine").new
 
@@ -341,6 +342,20 @@ def test_tasks_take_turns(lab):
             assert await chat.head_seq() == 3
 
     asyncio.run(go())
+
+
+def test_turn_ends_with_its_lease_when_the_store_is_closed_in_it(tmp_path):
+    async def go():
+        store = await AsyncStore.open(tmp_path / "store.db")
+        async with (await store.create("s")).turn():
+            await store.close()
+
+    asyncio.run(go())
+    with Store.open(tmp_path / "store.db") as store:
+        with pytest.raises(TurnTaken), store.session("s").turn():
+            pass
+        with store.create("t").turn():
+            store.close()
 
 
 def test_cancelled_task_leaves_no_turn(lab):
