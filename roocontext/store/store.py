@@ -367,7 +367,7 @@ class Store:
             usage.check_grouping(by, zone, limit, after)
         rows = self._database.snapshot(
             usage.reported_between,
-            active_sessions(asked),
+            active_sessions(asked.shape),
             asked.params,
             recorded=recorded,
             limit=to_limit(limit),

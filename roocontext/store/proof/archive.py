@@ -9,7 +9,7 @@ or in both, and a repeated run continues. The bytes of a file follow from the lo
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from gzip import GzipFile
 from hashlib import file_digest, sha256
@@ -134,10 +134,7 @@ def archive(
         return NotArchived(session_id, "changed")
     if left is not None:
         return NotArchived(session_id, left, where)
-    return Archived(
-        *(session_id, head[0], info.messages, info.bytes, checked.head.hash),
-        *(info.happened_at, info.updated_at, where, digest, size),
-    )
+    return replace(planned(info), last_hash=checked.head.hash, file=where, digest=digest, size=size)
 
 
 @dataclass(frozen=True, slots=True)

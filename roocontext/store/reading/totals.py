@@ -10,7 +10,6 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
 from roocontext.store.engine.schema import entries, log_rows, of_session, sessions, spans
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
-from roocontext.store.reading.view import visible_ranges_now
 
 
 class Total(NamedTuple):
@@ -78,11 +77,6 @@ def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]
 def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
     # Each end once: neighbouring ranges share theirs.
     return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq != 0}
-
-
-def visible_total(log: SessionLog, last: int) -> Total:
-    """Read the total of the view of a session whose last entry is `last`."""
-    return totals_of(log, [visible_ranges_now(log, last)])[0]
 
 
 def rewound_total(log: SessionLog) -> Total:

@@ -51,7 +51,8 @@ from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.statements import NotByKey, crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.verify import Progress
-from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
+from roocontext.store.search.scope import MatchKey, Search, in_scope, searchable_content
+from roocontext.store.sessions.listing import ListShape
 
 BATCH: Final = 1_000
 """The messages that are indexed in one transaction. Other writers of an SQLite file wait for it."""
@@ -261,7 +262,7 @@ def _has_terms(text_search: str | None) -> ColumnElement[bool]:
 
 
 @cache
-def _not_indexed(shape: Shape) -> Select[Any]:
+def _not_indexed(shape: ListShape) -> Select[Any]:
     chosen = in_scope(shape, "last_seq").add_columns(_mark)
     chosen = chosen.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
     if not any(shape):  # else the sessions are few, and are found by the conditions of the search
@@ -327,7 +328,7 @@ def _of_function() -> tuple[FromClause]:
 @cache
 def _candidates(
     text_search: str | None,
-    shape: Shape,
+    shape: ListShape,
     *,
     is_oldest_first: bool,
     is_recorded: bool,
@@ -356,7 +357,7 @@ def _candidates(
         # Not by the key: both engines would read the keys of whole sessions, however long.
         of = rows.c.session_id + literal_column("''")
         page = page.where(of.in_(in_scope(shape)))
-    if shape.has_session:
-        page = page.where(NotByKey(rows.c.session_id, "session"))
+    if shape.is_one:
+        page = page.where(NotByKey(rows.c.session_id, "one"))
     order = key if is_oldest_first else [part.desc() for part in key]
     return page.order_by(*order).limit(bindparam("page"))

@@ -19,12 +19,12 @@ from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import IS_HELD, sessions
-from roocontext.store.engine.statements import OneOf, crossing
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog, Transaction
 from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.pages import read_cursor
-from roocontext.store.sessions.listing import wanted, with_facts
+from roocontext.store.sessions.listing import ListFilter, ListShape, restricted, wanted
 
 MOST_HITS: Final = 1_000
 MOST_ARCHIVED: Final = 1_000
@@ -40,27 +40,12 @@ class MatchKey(NamedTuple):
     seq: int
 
 
-class Shape(NamedTuple):
-    """The parts of a scope that change the statement."""
-
-    has_session: bool
-    has_family: bool
-    facts: int
-
-
-class Scope(NamedTuple):
-    """The sessions that are searched."""
-
-    shape: Shape
-    params: Mapping[str, Any]
-
-
 @dataclass(frozen=True)
 class Search:
     """A search whose arguments were checked. It begins at a key, and skips some matches there."""
 
     query: Query
-    scope: Scope
+    scope: ListFilter
     speaker: Speaker | None
     tool: str | None
     since: int | None
@@ -114,11 +99,9 @@ def checked_search(
     """Check what is searched for, or raise the error that says what is allowed."""
     if not isinstance(query, str):
         raise InvalidOption("The query must be a string.", name="query")
-    params: dict[str, Any] = {}
     for name, session_id in (("session", session), ("family", family)):
         if session_id is not None:
             check_id(name, session_id)
-            params[name] = session_id
     _check_one_of("role", role, get_args(Speaker), optional=True)
     _check_one_of("among", among, get_args(Among))
     _check_one_of("order", order, get_args(Order))
@@ -129,16 +112,17 @@ def checked_search(
     if limit > MOST_HITS:
         raise InvalidOption(f"limit must be at most {MOST_HITS:,}.", name="limit")
     filters = wanted(None, where, since, until)
-    given = dict(filters.params)
-    lo, hi = given.pop("since", None), given.pop("until", None)
+    params = {**filters.params, "one": session, "family": family}
+    lo, hi = params.pop("since", None), params.pop("until", None)
     start, skip = None, 0
     if after is not None:
         *key, skip = read_cursor(f"search, {order}", after, int, str, int, int)
         start = MatchKey(*key)
         if not 0 <= skip <= _MOST_SKIPPED:
             raise InvalidOption("`after` is not the `next` of a page.", name="after")
-    shape = Shape(session is not None, family is not None, filters.shape.facts)
-    scope = Scope(shape, {**params, **given})
+    facts = filters.shape.facts
+    shape = ListShape(is_one=session is not None, has_ids=family is not None, facts=facts)
+    scope = ListFilter(shape, params)
     return Search(
         *(parse_query(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context),
         is_recorded=recorded,
@@ -154,30 +138,30 @@ def _check_one_of(
 
 def with_family(tx: Transaction, search: Search) -> Search:
     """The search with the members of the family that is searched, if one is."""
-    scope = search.scope
-    if not scope.shape.has_family:
+    shape, params = search.scope
+    if not shape.has_ids:
         return search
-    members = tx.many_values(descended(SessionLog(tx, scope.params["family"])))
-    params = {**scope.params, "family": members}
-    return replace(search, scope=scope._replace(params=params))
+    members = tx.many_values(descended(SessionLog(tx, params["family"])))
+    return replace(search, scope=ListFilter(shape, {**params, "ids": members}))
 
 
 @cache
-def in_scope(shape: Shape, *columns: str) -> Select[Any]:
+def in_scope(shape: ListShape, *columns: str) -> Select[Any]:
     """The sessions that are searched."""
     names = ("session_id", *columns)
-    return _scoped(select(*(sessions.c[name] for name in names)).where(IS_HELD), shape)
+    held = crossing(select(*(sessions.c[name] for name in names)).where(IS_HELD))
+    return restricted(held, shape)
 
 
 @cache
-def _archived(shape: Shape, *, is_recorded: bool) -> Select[Any]:
+def _archived(shape: ListShape, *, is_recorded: bool) -> Select[Any]:
     """The sessions of the scope that are archived and not older than the search."""
     latest = sessions.c.latest_recorded if is_recorded else sessions.c.latest_happened
-    archived = select(sessions.c.session_id).where(
+    archived = crossing(select(sessions.c.session_id)).where(
         sessions.c.archived_at.is_not(None),
         func.coalesce(latest, MAX_INTEGER) >= bindparam("since", type_=BigInteger),
     )
-    return _scoped(archived, shape).limit(bindparam("most"))
+    return restricted(archived, shape).limit(bindparam("most"))
 
 
 def archived_in(tx: Transaction, search: Search) -> int:
@@ -189,18 +173,9 @@ def archived_in(tx: Transaction, search: Search) -> int:
     params = {**search.scope.params, "since": since, "most": MOST_ARCHIVED}
     shape = search.scope.shape
     rows = tx.rows(_archived(shape, is_recorded=search.is_recorded), **params)
-    if rows and shape.has_session:
-        read_head(SessionLog(tx, params["session"]))
+    if rows and shape.is_one:
+        read_head(SessionLog(tx, params["one"]))
     return len(rows)
-
-
-def _scoped(statement: Select[Any], shape: Shape) -> Select[Any]:
-    statement = crossing(statement)
-    if shape.has_session:
-        statement = statement.where(sessions.c.session_id == bindparam("session"))
-    if shape.has_family:
-        statement = statement.where(OneOf(sessions.c.session_id, "family"))
-    return with_facts(statement, shape.facts)
 
 
 def searchable_content(

@@ -35,7 +35,7 @@ class ListShape(NamedTuple):
 
 
 class ListFilter(NamedTuple):
-    """The sessions that a list shows: by their parent, metadata, time or ids.
+    """The sessions that are listed or searched: by their parent, metadata, time or ids.
 
     A cluster asks a single node for one session, and all nodes for several ids.
     """
@@ -115,33 +115,30 @@ def page_of(
         .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
         .limit(bindparam("page"))
     )
-    if shape.is_one:
-        page = page.where(sessions.c.session_id == bindparam("one"))
-    if shape.has_ids:
-        page = page.where(OneOf(sessions.c.session_id, "ids"))
-    if shape.has_parent:
-        page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     # By the minute too, which is indexed.
     if shape.has_since:
         page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
-    return with_facts(page, shape.facts)
-
-
-def active_sessions(asked: ListFilter) -> Select[Any]:
-    """The statement for the sessions whose usage is read, if their metadata has the strings."""
-    return _active(asked.shape.facts)
+    return restricted(page, shape)
 
 
 @cache
-def _active(count: int) -> Select[Any]:
-    return with_facts(ACTIVE, count)
+def active_sessions(shape: ListShape) -> Select[Any]:
+    """The statement for the sessions of a filter whose usage is read."""
+    return restricted(ACTIVE, shape)
 
 
-def with_facts(statement: Select[Any], count: int) -> Select[Any]:
-    """A statement about sessions, for those whose metadata has so many given strings."""
-    for number in range(count):
+def restricted(statement: Select[Any], shape: ListShape) -> Select[Any]:
+    """A statement about sessions, for those of a filter, whatever their times."""
+    if shape.is_one:
+        statement = statement.where(sessions.c.session_id == bindparam("one"))
+    if shape.has_ids:
+        statement = statement.where(OneOf(sessions.c.session_id, "ids"))
+    if shape.has_parent:
+        is_child = sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent")
+        statement = statement.where(*is_child)
+    for number in range(shape.facts):
         fact = facts.alias(f"fact_{number}")
         statement = statement.join(
             fact,

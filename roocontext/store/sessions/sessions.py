@@ -22,7 +22,8 @@ from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
 from roocontext.store.reading.head import read_head, read_with_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
-from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
+from roocontext.store.reading.totals import Total, rewound_total, totals_of
+from roocontext.store.reading.view import visible_ranges_now
 from roocontext.store.sessions.listing import ListFilter, page_of
 
 
@@ -152,7 +153,7 @@ def parent_of(log: SessionLog) -> str | None:
     return parent
 
 
-def children(log: SessionLog, limit: int, after: str | None) -> Page[SessionInfo]:
+def children(log: SessionLog, limit: int, after: str | None = None) -> Page[SessionInfo]:
     """Read a page of the sessions whose parent this is, in the order of their creation."""
     name = f"children of {log.session_id}"
     created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
@@ -163,12 +164,6 @@ def children(log: SessionLog, limit: int, after: str | None) -> Page[SessionInfo
         limit,
         lambda last: write_cursor(name, last.created_at, last.session_id),
     )
-
-
-def first_children(log: SessionLog, limit: int) -> list[SessionInfo]:
-    """Read the first sessions whose parent this is, and one more if there are more."""
-    place = {"parent": log.session_id, "created_at": MIN_INTEGER, "session_id": ""}
-    return [to_info(row) for row in log.rows(_CHILDREN_AFTER, **place, page=rows_for(limit))]
 
 
 def newest_first(
@@ -226,7 +221,7 @@ def beginning_with(
 def stats(log: SessionLog) -> Stats:
     """Read the sizes of a session."""
     head = read_head(log)
-    visible = visible_total(log, head.last_seq)
+    (visible,) = totals_of(log, [visible_ranges_now(log, head.last_seq)])
     rewound = rewound_total(log)
     hidden = Total(head.messages, head.bytes) - visible - rewound
     return Stats(
