@@ -103,7 +103,7 @@ class _Chat(ProviderForm):
 
     def in_dialect(self, name: str) -> "_Chat":
         """The form for servers of one dialect."""
-        if name not in DIALECTS:
+        if not isinstance(name, str) or name not in DIALECTS:
             known = ", ".join(sorted(DIALECTS))
             raise InvalidOption(f"dialect must be one of {known}.", name="dialect")
         return _Chat(DIALECTS[name])

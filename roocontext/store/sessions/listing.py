@@ -1,6 +1,6 @@
 """The filters of a list of sessions, and the statement that reads a page of it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -70,6 +70,8 @@ def wanted(
         check_id("parent", parent)
         params["parent"] = parent
     if ids is not None:
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise InvalidOption("ids must be a list of ids.", name="ids")
         params["ids"] = list(ids)
         for name in params["ids"]:
             check_id("ids", name)

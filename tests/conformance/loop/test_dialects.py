@@ -58,5 +58,6 @@ def test_dialect_that_is_named_counts(chat):
         ):
             assert sent[1][field] == REASONED["reasoning_content"]
     assert chat.repairs("openai", dialect="openai")[0].rule.value == "thinking"
-    with pytest.raises(InvalidOption):
-        chat.request("openai", dialect="acme")
+    for wrong in ("acme", ["deepseek"]):
+        with pytest.raises(InvalidOption):
+            chat.request("openai", dialect=wrong)

@@ -77,6 +77,9 @@ def test_overview_of_some_sessions_obeys_the_other_filters(lab):
         shown("b", limit=0)
     with pytest.raises(InvalidIdentifier):
         shown("")
+    for wrong in (5, "abc"):
+        with pytest.raises(InvalidOption, match="a list of ids"):
+            lab.store.overview(ids=wrong)
 
 
 def test_short_id_is_the_shortest_unique_prefix(lab):
