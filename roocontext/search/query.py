@@ -32,14 +32,15 @@ _UNSPACED = (
     "\u3005-\u3007\u3040-\u312f\u31f0-\u31ff"  # Kana, Bopomofo
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # ideographs
 )
-RUN: Final = re.compile(f"[^\\W_{_UNSPACED}]+")
+_IN_RUN: Final = f"[^\\W_{_UNSPACED}]"
+RUN: Final = re.compile(f"{_IN_RUN}+")
 UNSPACED: Final = re.compile(f"[{_UNSPACED}]+")
 JOINT: Final = r"(?:[^\w\s]|_)"
 """The signs between the runs of one word: anything but a space."""
 SYMBOLS: Final = re.compile(r"[^\w\s\x00-\x7f]")
 """Candidates: `is_symbol` decides."""
 # Not between two parts of a word, as in `a.b`, and not three or more, as in `...and`.
-SIGNS_BEFORE: Final = f"(?<![^\\W{_UNSPACED}])(?<![])}}.$@#-])[.$@#-]{{1,2}}_*"
+SIGNS_BEFORE: Final = f"(?<!{_IN_RUN})(?<![])}}.$@#-])[.$@#-]{{1,2}}_*"
 SIGNS_AFTER: Final = r"[+#]+"
 """The signs that belong to a word: those of `.NET`, `$HOME`, `--flag`, `C++` and `F#`."""
 
@@ -96,7 +97,9 @@ def begins_part(text: str, at: int) -> bool:
 
 _BETWEEN: Final = "\u00b7"
 """No letter and no symbol, so it is in no other term; not ASCII, so FTS5 does not cut there."""
-_JOINED: Final = re.compile(f"({RUN.pattern}){JOINT}+(?=({RUN.pattern}))")
+# Only from where a run begins, and nothing is given up again: otherwise the time would grow with
+# the square of the length of a run.
+_JOINED: Final = re.compile(f"(?<!{_IN_RUN})({_IN_RUN}++){JOINT}++(?=({_IN_RUN}++))")
 # The same for a text that is ASCII, as most are: this takes a third of the time.
 _ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]++")
 _ASCII_JOINED: Final = re.compile(

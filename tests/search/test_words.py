@@ -71,6 +71,11 @@ def test_identifiers_are_found_by_their_parts(run, expected):
     assert list(parts(run)) == expected
 
 
+@pytest.mark.parametrize("run", ["a1", "aB", "数", "é", "_", "."])
+def test_long_run_beside_an_accent_is_cut_into_terms_in_one_pass(run):
+    assert terms_of(f"é {run * 50_000} foo.bar") >= {"é", "foo", "bar", "foo\u00b7bar"}
+
+
 def test_long_terms_are_cut():
     long = "x" * 3_000
     assert terms_of(long) == {"x" * LONGEST}
