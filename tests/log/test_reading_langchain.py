@@ -109,6 +109,19 @@ def test_output_of_a_tool_is_cleared_and_answered():
     )
 
 
+def test_call_in_the_content_alone_is_answered_and_kept_in_the_skeleton():
+    block = {"type": "tool_use", "id": "c", "name": "g", "input": {"path": "secret"}}
+    asked = message("ai", content=[block], tool_calls=[CALL])
+    answers = [LANGCHAIN.answer(asked, number, "ok", is_error=False) for number in (0, 1)]
+    assert answers == [
+        ("tool", message("tool", content="ok", name=name, tool_call_id=tool_id))
+        for name, tool_id in (("g", "c"), ("f", "a"))
+    ]
+    bare = LANGCHAIN.skeleton(asked)
+    assert "secret" not in str(bare)
+    assert calls(LANGCHAIN.blocks("assistant", bare)[1]) == [(1, "c"), (2, "a")]
+
+
 def test_skeleton_keeps_the_ids_of_calls():
     asked = message("ai", content="secret", id="m1", tool_calls=[CALL], usage_metadata={"x": 1})
     bare = LANGCHAIN.skeleton({**asked, "channel": "notes", "raw": ["m", "secret"]})

@@ -280,6 +280,18 @@ def test_calls_and_results_are_told_as_javascript_prints_them():
     ]
 
 
+def test_ids_and_parts_that_are_no_text_or_object_are_read(chat):
+    odd = {**call("a"), "id": ["a"]}
+    chat.append("user", "Go on.")
+    chat.append("assistant", [odd, call("b")])
+    chat.append("user", [{**result("b"), "content": ["bare", 5, text("said")]}])
+    asked = decide(chat, Roo2026())
+    assert isinstance(asked, Ask)
+    assert [message["content"] for message in asked.request.messages][2:] == [
+        [text("[Tool Result]\n[undefined]\n[undefined]\nsaid")]
+    ]
+
+
 def test_white_space_is_that_of_javascript():
     assert strip_space("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
 

@@ -203,6 +203,7 @@ def test_gemini_0_61_knows_files_long_texts_and_nested_parts():
     assert estimate([{"text": "漢" * 100_000}]) == 150_000
     assert estimate([{"text": "漢" * 100_001}]) == 25_000
     assert estimate([{"functionResponse": {"name": "abcd", "parts": [image]}}]) == 3_001
+    assert estimate([{"functionResponse": {"name": "abcd", "parts": ["x", None, image]}}]) == 3_001
     deep = image
     for _ in range(4):
         deep = {"functionResponse": {"parts": [deep]}}

@@ -14,6 +14,7 @@ from roocontext.log.readings.blocks import (
     RoleAndBlocks,
     as_dict,
     attached,
+    calls,
     dicts,
     expect,
     expect_role,
@@ -65,13 +66,13 @@ class _LangChain(ItemReader):
             tool_id = string(data, "tool_call_id") or string(data, "name")
             is_error = data.get("status") == "error"
             return "user", [tool_result(tool_id, in_parts(data.get("content")), is_error=is_error)]
-        calls = _calls(data)
-        ids = {call["id"] for call in calls}
+        listed = _calls(data)
+        ids = {call["id"] for call in listed}
         parts = _parts(data.get("content"))
         blocks = [
             _part(part) for part in parts if not (_is_call(part) and string(part, "id") in ids)
         ]
-        return side_of(role), [*blocks, *calls]
+        return side_of(role), [*blocks, *listed]
 
     def is_output(self, item: Block) -> bool:
         return role_of(item) == "tool"
@@ -85,10 +86,10 @@ class _LangChain(ItemReader):
         bare: Block = {"content": REDACTED, **strings(data, "id", "tool_call_id", "status", "role")}
         if self.is_output(item):
             bare |= strings(data, "name")
-        if calls := _calls(data):
+        if role_of(item) == "assistant" and (asked := _asked(item)):
             bare["tool_calls"] = [
-                {"name": call["name"], "args": {}, "id": call["id"], "type": "tool_call"}
-                for call in calls
+                {"name": string(call, "name"), "args": {}, "id": call["id"], "type": "tool_call"}
+                for call in asked
             ]
         return {**strings(item, "type", "channel"), "data": bare}
 
@@ -99,10 +100,10 @@ class _LangChain(ItemReader):
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        call = _calls(_data(content))[number]
+        call = _asked(content)[number]
         data = {
             "content": in_parts(output),
-            "name": call["name"],
+            "name": string(call, "name"),
             "tool_call_id": call["id"],
             **({"status": "error"} if is_error else {}),
         }
@@ -111,6 +112,12 @@ class _LangChain(ItemReader):
 
 def _data(content: object) -> Block:
     return as_dict(as_dict(content).get("data"))
+
+
+def _asked(content: object) -> list[Block]:
+    """The calls that the agent has to answer; an older message has them in its content alone."""
+    blocks = LANGCHAIN.blocks("assistant", content)[1]
+    return [blocks[index] for index, _ in calls(blocks)]
 
 
 def _calls(data: Block) -> list[Block]:

@@ -11,6 +11,7 @@ from math import floor
 from typing import Any, Final
 
 from roocontext.log.readings import Block, reader
+from roocontext.log.readings.blocks import dicts
 from roocontext.log.readings.gemini import GEMINI, parts_of
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import code_points, stringify, units
@@ -95,8 +96,7 @@ def _response_0_61(response: Any, depth: int) -> float:
         total += units(output) / 4
     elif output is not None:
         total += units(stringify(output)) / 4
-    nested = response.get("parts")
-    return total + estimate_0_61(nested, depth + 1) if nested else total
+    return total + estimate_0_61(dicts(response.get("parts")), depth + 1)
 
 
 def _media_0_61(part: Block) -> int | None:

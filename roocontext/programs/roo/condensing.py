@@ -12,11 +12,12 @@ calls and results are written as text, because some providers refuse them if no 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict
 from roocontext.log.summary import OutgoingMessage, SummaryRequest
 from roocontext.programs.roo.history import (
     CONDENSED,
@@ -348,7 +349,7 @@ def _result(block: Block) -> str:
     if isinstance(content, str):
         return f"{title}\n{content}"
     if isinstance(content, list):
-        return "\n".join([title, *map(_part, content)])
+        return "\n".join([title, *map(_part, map(as_dict, content))])
     return title
 
 
@@ -365,7 +366,9 @@ def _values(messages: Sequence[RooMessage], role: str, kind: str, key: str) -> I
     for message in messages:
         if message["role"] == role:
             yield from (
-                b[key] for b in message_blocks(message) if b.get("type") == kind and key in b
+                b[key]
+                for b in message_blocks(message)
+                if b.get("type") == kind and isinstance(b.get(key), Hashable) and key in b
             )
 
 
