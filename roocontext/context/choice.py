@@ -7,20 +7,19 @@ Also the situation that a plan would leave, without committing it, and the state
 session from compacting again and again without effect.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.check_plan import check_form, check_rows
-from roocontext.log.clearing import shown_in, with_cleared
+from roocontext.log.clearing import ShownOutput, by_row, shown_in, with_cleared
 from roocontext.log.counting import Size
 from roocontext.log.entries import Kind, Message, natural_position
 from roocontext.log.plan import Action, Counts, Plan, place_rows
 from roocontext.log.spans import Span, within
 from roocontext.policies.builtin import FALLBACK
 from roocontext.policies.layout import total_size, turns
-from roocontext.policies.make_plan import blocks_by_row
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -94,9 +93,9 @@ class CompactionState:
 def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
     """The situation that a plan leaves if the log ended at `last_seq`."""
     if plan.action is Action.CLEAR:
-        by_row = blocks_by_row(plan.clears)
+        cleared = by_row(shown_in(plan.placeholder, plan.clears, plan.keeps))
         rows = tuple(
-            _cleared(situation, plan, by_row[row.seq], row) if row.seq in by_row else row
+            _cleared(situation, cleared[row.seq], row) if row.seq in cleared else row
             for row in situation.rows
         )
         return replace(situation, rows=rows, head_seq=last_seq + 1)
@@ -109,8 +108,7 @@ def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situa
     )
 
 
-def _cleared(situation: Situation, plan: Plan, blocks: Sequence[int], row: Row) -> Row:
-    outputs = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
+def _cleared(situation: Situation, outputs: Mapping[int, ShownOutput], row: Row) -> Row:
     message = with_cleared(row.message, outputs)
     size = situation.measure(message.role, message.content, message.format)
     return replace(row, message=message, size=size)

@@ -5,14 +5,14 @@ its head and its tail stay. These are numbers and never content: the text is mad
 whenever it is read. So a redaction of the row empties the text too.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from roocontext.log.entries import Control, Kept, Message, Shortened
+from roocontext.log.entries import BlockRef, Control, Kept, Message, Shortened
 from roocontext.log.readings import Block, Holds, pieces, reader, results, text_of, walk
 
 _PROBE: Final = "\0"
@@ -37,17 +37,30 @@ class ShownOutput(NamedTuple):
         return -1 if self.head is None or self.tail is None else self.head + self.tail
 
 
-def shown_by(control: Control, seq: int, block: int) -> ShownOutput:
-    """The text for one of the blocks that a clearing names."""
-    return shown_in(control.placeholder, [block], control.keeps, seq)[block]
+def shown_by(cleared: Mapping[BlockRef, Control]) -> dict[BlockRef, ShownOutput]:
+    """The texts for cleared blocks, given the clearing of each."""
+    clearings = {control.seq: control for control in cleared.values()}
+    shown = {
+        seq: shown_in(control.placeholder, control.clears, control.keeps)
+        for seq, control in clearings.items()
+    }
+    return {block: shown[control.seq][block] for block, control in cleared.items()}
 
 
 def shown_in(
-    placeholder: str, blocks: Collection[int], keeps: Collection[Kept], seq: int
-) -> dict[int, ShownOutput]:
-    """The texts for these blocks of a row, given the parts of them that stay."""
-    parts = {kept.block: ShownOutput(placeholder, *kept[2:]) for kept in keeps if kept.seq == seq}
-    return {block: parts.get(block, ShownOutput(placeholder)) for block in blocks}
+    placeholder: str, blocks: Iterable[BlockRef], keeps: Iterable[Kept] = ()
+) -> dict[BlockRef, ShownOutput]:
+    """The texts for these blocks, given the parts of them that stay."""
+    parts = {kept[:2]: kept[2:] for kept in keeps}
+    return {block: ShownOutput(placeholder, *parts.get(block, ())) for block in blocks}
+
+
+def by_row(shown: Mapping[BlockRef, ShownOutput]) -> dict[int, dict[int, ShownOutput]]:
+    """The texts by row, and in a row by block."""
+    rows: dict[int, dict[int, ShownOutput]] = {}
+    for (seq, block), output in shown.items():
+        rows.setdefault(seq, {})[block] = output
+    return rows
 
 
 def cleared_whole(message: Message) -> set[int]:

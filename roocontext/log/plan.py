@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.clearing import shown_in, with_cleared
+from roocontext.log.clearing import by_row, shown_in, with_cleared
 from roocontext.log.counting import BYTES, Counter, Size, count_message, counter_named
 from roocontext.log.entries import (
     BlockRef,
@@ -172,13 +172,12 @@ class Plan(Value):
         if keep is not None and not (isinstance(keep, tuple | list) and len(keep) == 2):
             raise InvalidPlan("keep must be two numbers of characters: of the head and the tail.")
         counter = counter_named(counter)
-        by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
         keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
         sizes = {message.seq: count_message(counter, message) for message in view.messages}
         before = sum(sizes.values())
+        cleared = by_row(shown_in(placeholder, blocks, keeps))
         for message in view.messages:
-            if message.seq in by_row:
-                outputs = shown_in(placeholder, by_row[message.seq], keeps, message.seq)
+            if outputs := cleared.get(message.seq):
                 sizes[message.seq] = count_message(counter, with_cleared(message, outputs))
         counts = Counts(counter.name, Size(before), Size(sum(sizes.values())), counter.exact)
         return cls(

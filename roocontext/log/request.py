@@ -245,10 +245,11 @@ def unbound(
             return False
         if not any(control.seq > asked_at for control in controls):
             return True
-        before = {message.seq for message in messages[:index] if message.seq <= asked_at}
         (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
-        if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
-            return False
+        for block in cleared_then.keys() | cleared_now.keys():
+            is_before = block[0] <= asked_at and index_of.get(block[0], index) < index
+            if is_before and cleared_then.get(block) != cleared_now.get(block):
+                return False
         gone = own.hides if own else ()
         left = [part for stretch in ranges_then for part in subtract([stretch], gone)]
         return joined_ranges(left) == joined_ranges(_until(ranges_now, row.seq, asked_at))
@@ -259,6 +260,7 @@ def unbound(
     hidden_by = {control.seq: control for control in controls if control.source is not None}
     newest = max((at for at, message in enumerate(messages) if message.compacted), default=None)
     readings = [read_message(message) for message in messages]
+    index_of = {message.seq: at for at, message in enumerate(messages)}
     results = {
         pair.call[0]: pair.result[0]
         for pair in pairs(readings, links_of((it.seq, it.answers) for it in messages))
@@ -272,10 +274,6 @@ def unbound(
         if any(block.get("type") in THINKING for block in readings[index][1])
         and not is_bound(index)
     )
-
-
-def _of_rows(cleared: Mapping[BlockRef, int], rows: set[int]) -> dict[BlockRef, int]:
-    return {block: by for block, by in cleared.items() if block[0] in rows}
 
 
 def _until(ranges: Sequence[Range], row: int, last: int) -> Iterator[Range]:

@@ -161,7 +161,7 @@ READ_HISTORY: Final = "read_history"
 """The names of the tools."""
 
 _LINE: Final = re.compile(
-    r"\s*\[Hidden behind this summary: entries (\d{1,18})-(\d{1,18})\.[^\]\n]*\]\s*\Z"
+    r"\[Hidden behind this summary: entries (\d{1,18})-(\d{1,18})\.[^\]\n]*\]\s*\Z"
 )
 
 
@@ -182,4 +182,5 @@ def hidden_in(text: str) -> Range | None:
 
 def without_hidden_line(text: str) -> str:
     """Remove that line from a summary."""
-    return _LINE.sub("", text)
+    line = _LINE.search(text)
+    return text[: line.start()].rstrip() if line else text

@@ -11,7 +11,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from roocontext.log.clearing import ShownOutput, shown_in, with_cleared
+from roocontext.log.clearing import ShownOutput, by_row, shown_in, with_cleared
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
 from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
@@ -182,20 +182,11 @@ def saved(
     situation: Situation, blocks: Iterable[BlockRef], placeholder: str, keeps: Sequence[Kept] = ()
 ) -> Size:
     """The saving of clearing these tool outputs, if these parts of them stay."""
-    total, by_row = FREE, blocks_by_row(blocks)
+    total, cleared = FREE, by_row(shown_in(placeholder, blocks, keeps))
     for row in situation.visible:
-        if indices := by_row.get(row.seq):
-            outputs = shown_in(placeholder, indices, keeps, row.seq)
+        if outputs := cleared.get(row.seq):
             total = total.plus(row.size).minus(cleared_size(situation, row, outputs))
     return total
-
-
-def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
-    """Group block references by the seq of their row."""
-    by_row: dict[int, list[int]] = {}
-    for seq, block in blocks:
-        by_row.setdefault(seq, []).append(block)
-    return by_row
 
 
 def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, ShownOutput]) -> Size:

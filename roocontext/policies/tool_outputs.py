@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roocontext.log.clearing import ShownOutput, measure, output_blocks, shown_text
+from roocontext.log.clearing import ShownOutput, by_row, measure, output_blocks, shown_text
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept
 from roocontext.log.plan import SHORTENED
 from roocontext.log.readings import Block
 from roocontext.policies.layout import Layout, whole_groups
-from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
+from roocontext.policies.make_plan import clear_plan, cleared_size, saved
 from roocontext.policies.situation import Ready, Row, Situation
 
 LEAST: Final = 200
@@ -52,27 +52,24 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     outputs: list[Output] = []
     for row in situation.visible:
         if row.seq not in pinned:
-            fresh = row.seq in layout.fresh
-            output = ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
+            output = _least_of(row.seq in layout.fresh, placeholder)
             outputs += _outputs(situation, row, layout.tools, output)
     return tuple(outputs)
+
+
+def _least_of(fresh: bool, placeholder: str) -> ShownOutput:  # noqa: FBT001 - of an output
+    """As little as may stay of an output."""
+    return ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
 
 
 def stripped(
     situation: Situation, rows: Iterable[Row], outputs: Iterable[Output], placeholder: str
 ) -> Size:
     """The size of these rows after these outputs are cleared as far as allowed."""
-    chosen = list(outputs)
-    fresh = {output.place for output in chosen if output.fresh}
-    blocks = blocks_by_row(output.place for output in chosen)
+    cleared = by_row({output.place: _least_of(output.fresh, placeholder) for output in outputs})
     total = FREE
     for row in rows:
-        replaced = {
-            block: ShownOutput(SHORTENED, LEAST, LEAST)
-            if (row.seq, block) in fresh
-            else ShownOutput(placeholder)
-            for block in blocks.get(row.seq, ())
-        }
+        replaced = cleared.get(row.seq)
         total = total.plus(cleared_size(situation, row, replaced) if replaced else row.size)
     return total
 

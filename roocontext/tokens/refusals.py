@@ -124,19 +124,22 @@ class PromptTooLong(NamedTuple):
 
 def too_long(error: BaseException) -> PromptTooLong | None:
     """Read a provider's refusal, also as the cause of another error; None for other errors."""
-    return next(filter(None, map(_read, _chain(error, []))), None)
+    return next(filter(None, map(_read, _chain(error))), None)
 
 
-def _chain(error: BaseException | None, met: list[BaseException]) -> Iterator[BaseException]:
+def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error and its causes, each once: an error may be its own cause."""
-    if error is None or any(error is other for other in met):
-        return
-    met.append(error)
-    yield error
-    # Agents wrap the SDK's error in their own, and task groups in a group.
-    inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    for cause in (*inside, error.__cause__):
-        yield from _chain(cause, met)
+    todo: list[BaseException | None] = [error]
+    met: set[int] = set()
+    # Not by recursion: each attempt of an agent may have the one before as its cause.
+    while todo:
+        one = todo.pop()
+        if one is not None and id(one) not in met:
+            met.add(id(one))
+            yield one
+            # Agents wrap the SDK's error in their own, and task groups in a group.
+            inside = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+            todo += [one.__cause__, *reversed(inside)]
 
 
 def _read(error: BaseException) -> PromptTooLong | None:

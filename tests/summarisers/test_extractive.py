@@ -501,6 +501,12 @@ def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
         assert outline[Section.LAST] == [f"Request {turn}."]
 
 
+def test_lines_of_blanks_take_no_time_of_their_length_squared():
+    blanks = " " * 19_000
+    said = [user(GOAL), *(agent(f"{number}.{blanks}\n{blanks}x") for number in range(150))]
+    assert sections(said)[Section.GOAL] == [GOAL]
+
+
 @given(messages)
 @settings(max_examples=examples(60))
 @example([user("> quoted\n\n- listed"), user("## Goal"), user("- - x")])

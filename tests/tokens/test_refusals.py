@@ -18,6 +18,15 @@ def test_error_that_is_its_own_cause_is_read_once():
     assert too_long(first) == PromptTooLong(210_000, 200_000)
 
 
+def test_refusal_is_found_behind_any_number_of_errors():
+    error = Exception("prompt is too long: 300 tokens > 200")
+    for number in range(5_000):
+        wrapper = RuntimeError(f"attempt {number}")
+        wrapper.__cause__ = error
+        error = wrapper
+    assert too_long(error) == PromptTooLong(300, 200)
+
+
 def test_only_exception_groups_have_errors_inside():
     class WithNone(Exception):
         exceptions = None

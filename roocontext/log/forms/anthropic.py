@@ -221,10 +221,10 @@ def report_lost_thinking(turns: Sequence[OutgoingTurn], repairs: Repairs) -> Non
 
     Older models with thinking on refuse such a loop: "Expected thinking, but found tool_use".
     """
+    lost = repairs.first_left_out(Rule.THINKING)
     for turn in _running(turns):
         first = turn.parts[0]
-        lost = repairs.left_out(first.row, Rule.THINKING)
-        if not first.row.is_own or any(index < first.index for index in lost):
+        if not first.row.is_own or lost.get(first.row.message.seq, first.index) < first.index:
             repairs.add(first.row, Rule.UNTHINKING)
 
 

@@ -228,14 +228,13 @@ class Repairs:
         if row.is_own or rule not in CONVERSIONS:
             self._repairs.append(Repair(row.message.seq, rule, block))
 
-    def left_out(self, row: OutgoingRow, rule: Rule) -> list[int]:
-        """The blocks of a row that were left out by a rule."""
-        own = (
-            repair
-            for repair in self._repairs
-            if repair.seq == row.message.seq and repair.rule is rule
-        )
-        return [repair.block for repair in own if repair.block is not None]
+    def first_left_out(self, rule: Rule) -> dict[int, int]:
+        """The first block that a rule left out of each row, by the row's seq."""
+        blocks: dict[int, int] = {}
+        for repair in self._repairs:
+            if repair.rule is rule and repair.block is not None:
+                blocks[repair.seq] = min(repair.block, blocks.get(repair.seq, repair.block))
+        return blocks
 
     def listed(self) -> tuple[Repair, ...]:
         """All repairs in the order of the rows and their blocks."""

@@ -133,7 +133,7 @@ _HOLDERS: Final = {
 }
 """The parts that a provider's results may hold, each with the fields that its value can be in."""
 
-_DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
+_DATA_URL: Final = re.compile(r"data:([^;,]++)[^,]*;base64,(.*)", re.DOTALL)
 
 
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
-from roocontext.log.clearing import ShownOutput, shown_by, with_cleared
+from roocontext.log.clearing import ShownOutput, by_row, shown_by, with_cleared
 from roocontext.log.compactions import may_hold_compactions
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
@@ -206,10 +206,7 @@ def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
     """The cleared blocks right after entry `seq`."""
-    cleared: dict[int, dict[int, ShownOutput]] = defaultdict(dict)
-    for (row, block), control in clearings_of(controls, seq).items():
-        cleared[row][block] = shown_by(control, row, block)
-    return cleared
+    return by_row(shown_by(clearings_of(controls, seq)))
 
 
 def ranges_beside(ranges: Sequence[Range], seq: int, *, before: bool) -> list[Range]:

@@ -237,7 +237,9 @@ def renew(log: SessionLog, cached: Caches, present: Caches) -> int:
 
 
 def _cleared_by(controls: Sequence[Control], seq: int) -> set[ClearedBlock]:
+    cleared = clearings_of(controls, seq)
+    shown = shown_by(cleared)
     return {
-        ClearedBlock(seq_, block, control.seq, *shown_by(control, seq_, block))
-        for (seq_, block), control in clearings_of(controls, seq).items()
+        ClearedBlock(seq_, block, control.seq, *shown[seq_, block])
+        for (seq_, block), control in cleared.items()
     }

@@ -208,6 +208,7 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
     # From the control rows, not from the cache: no decision depends on a cache.
     cleared = clearings_of(state.tail.controls, state.head.last_seq)
     pins = bound_by_pins(state, partnered=True)
+    before, after = shown_by(cleared), shown_by(dict.fromkeys(clearing.clears, clearing))
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
@@ -219,12 +220,11 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
         if block not in outputs[seq]:
             raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
-        new = shown_by(clearing, seq, block)
-        if (seq, block) in cleared:
-            now = shown_by(cleared[seq, block], seq, block)
-            if new.leaves >= now.leaves:
-                rest = f" except for {now.leaves} characters" if now.is_part else ""
-                raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{rest}.")
+        new = after[seq, block]
+        now = before.get((seq, block))
+        if now and new.leaves >= now.leaves:
+            rest = f" except for {now.leaves} characters" if now.is_part else ""
+            raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{rest}.")
         size, more = outputs[seq][block]
         if new.leaves >= size and not more:
             raise InvalidPlan(

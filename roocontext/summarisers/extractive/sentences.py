@@ -22,7 +22,8 @@ _WRAPPED: Final = ("environment_details", "system-reminder")
 _UNWRAPPED: Final = re.compile(r"</?(?:task|user_message|feedback|answer)>")
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_BOX: Final = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])?\s*\[.{1,11}\]\s")
+# Without backtracking over white space: a line of blanks would take time with its length squared.
+_BOX: Final = re.compile(r"\s*+(?:(?:[-*+]|\d{1,3}[.)])\s*+)?\[.{1,11}\]\s")
 _BULLET: Final = re.compile(r"^\s*(?:[-*+>#]+|\d{1,3}[.)])\s+")
 
 _RULE: Final = re.compile(

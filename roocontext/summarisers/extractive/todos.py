@@ -18,7 +18,7 @@ _STATES: Final = {
 _TO_DO: Final = "[TODO]"
 
 _CHECKED: Final = re.compile(
-    r"^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*\[(x|X| |-|~|DONE|IN PROGRESS|TODO)\][ \t]+(\S.*)$",
+    r"^[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]*+)?\[(x|X| |-|~|DONE|IN PROGRESS|TODO)\][ \t]+(\S.*)$",
     re.MULTILINE,
 )
 _NUMBERED: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+(\S.*)$", re.MULTILINE)
