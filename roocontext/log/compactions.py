@@ -5,7 +5,7 @@ the model that made one can read it, and those that the table of limits names. A
 content is a compaction that failed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -86,12 +86,16 @@ def reported_tokens(usage: Any, *, alone: bool) -> int | None:
     """
     if not isinstance(usage, dict):
         return None
-    listed = usage.get("iterations")
-    iterations = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
-    made = [iteration for iteration in iterations if iteration.get("type") == "compaction"]
+    made = [request for request in iterations_of(usage) if request.get("type") == "compaction"]
     spent = made[-1] if made else usage if alone else {}
     tokens = spent.get("output_tokens")
     return tokens if type(tokens) is int and tokens > 0 else None
+
+
+def iterations_of(usage: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The requests of which a call of Anthropic consisted, as its usage lists them."""
+    listed = usage.get("iterations")
+    return [it for it in listed if isinstance(it, Mapping)] if isinstance(listed, list) else []
 
 
 def can_read(model: str | None, maker: str | None) -> bool:

@@ -6,11 +6,10 @@ that cannot be sent, rows are left out as our default policy does it.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.default import Default
+from roocontext.policies.builtin import FALLBACK
 from roocontext.policies.layout import total_size
 from roocontext.policies.make_plan import (
     measured,
@@ -20,8 +19,6 @@ from roocontext.policies.make_plan import (
     summarised_before,
 )
 from roocontext.policies.situation import Aim, Decision, Nothing, Row, Situation, Totals
-
-CUTTING: Final = Default()
 
 
 def summary_request(
@@ -68,7 +65,7 @@ def is_over(totals: Totals) -> bool:
 def leave_out_rows(situation: Situation, reason: str) -> Decision:
     """Leave rows out if the request is over a limit, or refuse; otherwise do nothing."""
     if situation.aim is Aim.MANAGE and is_over(situation.totals):
-        decision = CUTTING.decide(replace(situation, aim=Aim.TRUNCATE))
+        decision = FALLBACK.decide(replace(situation, aim=Aim.TRUNCATE))
         if not isinstance(decision, Nothing):
             return decision
     return Nothing(reason)

@@ -11,7 +11,7 @@ A provider is one function that makes the call with a client (`ModelProvider`). 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import SummaryFailed
@@ -54,25 +54,6 @@ class ModelPrices(NamedTuple):
     output: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
-    """The options of a summariser.
-
-    If `model` is None, the model that the request names is used if the provider has it, else a
-    cheaper one. `prompt` replaces the system prompt of the style. `prices` turns the usage into a
-    cost. `fits` is the number of tokens that the model reads; if it is None, the provider's refusal
-    shows it. `most_calls` limits the calls for one summary. `max_tokens` is the longest answer, and
-    less if the table of models says so.
-    """
-
-    model: str | None = None
-    max_tokens: int = 8_000
-    prompt: str | None = None
-    prices: ModelPrices | None = None
-    fits: int | None = None
-    most_calls: int = 24
-
-
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
     """One call of a model: the system prompt and the texts of the user message."""
@@ -103,21 +84,44 @@ class ModelProvider:
 
 
 @dataclass(frozen=True, slots=True)
-class ByModel(ModelSettings):
-    """Summarises with a client of a provider, or with a function that asks a model."""
+class _Asking:
+    """A client of a provider, or a function that asks a model, and the options of a summariser.
+
+    If `model` is None, the model that the request names is used if the provider has it, else a
+    cheaper one. `prompt` replaces the system prompt of the style. `prices` turns the usage into a
+    cost. `fits` is the number of tokens that the model reads; if it is None, the provider's refusal
+    shows it. `most_calls` limits the calls for one summary. `max_tokens` is the longest answer, and
+    less if the table of models says so.
+    """
 
     client: Any = field(repr=False)
     provider: ModelProvider
+    _: KW_ONLY
+    model: str | None = None
+    max_tokens: int = 8_000
+    prompt: str | None = None
+    prices: ModelPrices | None = None
+    fits: int | None = None
+    most_calls: int = 24
 
     @property
     def name(self) -> str:
         """The name that is recorded with each summary."""
         return self.provider.name
 
+    def begin(self, request: SummaryRequest) -> "_Dialogue":
+        """Begin a summary with the first question."""
+        named = self.provider.model_for(self.client, request.model)
+        return _Dialogue(self, named, request)
+
+
+@dataclass(frozen=True, slots=True)
+class ByModel(_Asking):
+    """Summarises with a client of a provider, or with a function that asks a model."""
+
     def summarise(self, request: SummaryRequest) -> Summary:
         """Ask for a summary, in pieces if the conversation is too long."""
-        named = self.provider.model_for(self.client, request.model)
-        dialogue = _Dialogue(self, self.name, named, request)
+        dialogue = self.begin(request)
         while dialogue.question is not None:
             with _receiving() as answer:
                 self._ask(dialogue.question, answer)
@@ -129,21 +133,12 @@ class ByModel(ModelSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncByModel(ModelSettings):
+class AsyncByModel(_Asking):
     """The same with an asynchronous client; cancelling the task cancels the call."""
-
-    client: Any = field(repr=False)
-    provider: ModelProvider
-
-    @property
-    def name(self) -> str:
-        """The name that is recorded with each summary."""
-        return self.provider.name
 
     async def summarise(self, request: SummaryRequest) -> Summary:
         """Ask for a summary, in pieces if the conversation is too long."""
-        named = self.provider.model_for(self.client, request.model)
-        dialogue = _Dialogue(self, self.name, named, request)
+        dialogue = self.begin(request)
         while dialogue.question is not None:
             with _receiving() as answer:
                 await self._ask(dialogue.question, answer)
@@ -220,10 +215,8 @@ def _receiving() -> Iterator[ModelAnswer]:
 class _Dialogue:
     """A summary in progress: the next question, and the usage so far."""
 
-    def __init__(
-        self, settings: ModelSettings, name: str, model: str | None, request: SummaryRequest
-    ) -> None:
-        self._name = name
+    def __init__(self, settings: _Asking, model: str | None, request: SummaryRequest) -> None:
+        self._name = settings.name
         self._settings = settings
         self._model = self._writer = settings.model or model or ""
         self._calls = self._input = self._output = 0

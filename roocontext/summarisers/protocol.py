@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import iscoroutine, iscoroutinefunction
-from typing import Any, Final, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, cast
 
 from roocontext.errors import InvalidOption, SummaryFailed
 from roocontext.log.summary import (
@@ -162,17 +162,23 @@ def with_fallback(first: Any, second: Any) -> AnySummariser:
     return Fallback(*cast("tuple[Summariser, Summariser]", both))
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    """Asks `second` when `first` fails."""
+_Asked = TypeVar("_Asked", bound=AnySummariser)
 
-    first: Summariser
-    second: Summariser
+
+@dataclass(frozen=True, slots=True)
+class _Both(Generic[_Asked]):
+    first: _Asked
+    second: _Asked
 
     @property
     def name(self) -> str:
         """The names of both."""
         return f"{self.first.name}, {self.second.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback(_Both[Summariser]):
+    """Asks `second` when `first` fails."""
 
     def summarise(self, request: SummaryRequest) -> Summary:
         """Return the summary of the first that succeeds."""
@@ -187,16 +193,8 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncFallback:
+class AsyncFallback(_Both[AnySummariser]):
     """Asks `second` when `first` fails; either may be synchronous."""
-
-    first: AnySummariser
-    second: AnySummariser
-
-    @property
-    def name(self) -> str:
-        """The names of both."""
-        return f"{self.first.name}, {self.second.name}"
 
     async def summarise(self, request: SummaryRequest) -> Summary:
         """Return the summary of the first that succeeds."""

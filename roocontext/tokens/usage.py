@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from roocontext.log.compactions import iterations_of
 from roocontext.log.counting import BYTES, Counter, Size
 from roocontext.log.encoding import MAX_INTEGER, plain
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
@@ -54,7 +55,7 @@ def _read(usage: Any, *, last: bool) -> Usage | None:
     if "input_tokens_details" in fields:
         return _openai(fields, "input_tokens", "output_tokens")
     if "input_tokens" in fields:
-        requests = _iterations(fields)
+        requests = iterations_of(fields) or [fields]
         if last:  # those that only compacted do not count, if there is another
             answered = [request for request in requests if request.get("type") != "compaction"]
             requests = (answered or requests)[-1:]
@@ -93,17 +94,6 @@ def drift(calls: Iterable[tuple[str, int, int]]) -> dict[str, Drift]:
             so_far.calls + 1, so_far.estimated + estimated, so_far.reported + reported
         )
     return read
-
-
-def _iterations(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The requests of which a call of Anthropic consisted, or the call itself."""
-    listed = fields.get("iterations")
-    requests = (
-        [iteration for iteration in listed if isinstance(iteration, Mapping)]
-        if isinstance(listed, list)
-        else []
-    )
-    return requests or [fields]
 
 
 def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:

@@ -8,7 +8,7 @@ order: rows keep their own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from roocontext.log.entries import Kind, Message
@@ -98,11 +98,7 @@ def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
         [marker(situation)],
         policy=SlidingWindowUpstream.name,
         compat=True,
-        record={
-            "turns_to_remove": info.turns_to_remove,
-            "original_length": info.original_length,
-            "pruned_length": info.pruned_length,
-        },
+        record=asdict(info),
     )
     return Ready(plan, "truncated")
 

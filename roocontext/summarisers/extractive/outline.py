@@ -45,26 +45,36 @@ SummaryOutline: TypeAlias = dict[Section, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most entries that a section may have, and the most that each may weigh."""
+    """The step of a section, the most entries that it may have, and the most that each may weigh.
 
+    A quoted section may take the whole room divided by its `share`.
+    """
+
+    step: int
     most: int
     room: int
-    quoted: bool = False
+    share: int = 0
+
+    @property
+    def quoted(self) -> bool:
+        """True if the section is quoted text, False if it is a list."""
+        return self.share > 0
 
 
 BOUNDS: Final[Mapping[Section, Bounds]] = {
-    Section.EARLIER: Bounds(1, 3_000, quoted=True),
-    Section.GOAL: Bounds(1, 1_500, quoted=True),
-    Section.RULES: Bounds(20, 240),
-    Section.FINDINGS: Bounds(12, 240),
-    Section.FILES: Bounds(40, 200),
-    Section.ERRORS: Bounds(8, 300),
-    Section.ACTIONS: Bounds(12, 240),
-    Section.PLAN: Bounds(30, 200),
-    Section.REQUESTS: Bounds(12, 300),
-    Section.STATE: Bounds(1, 800, quoted=True),
-    Section.LAST: Bounds(1, 1_500, quoted=True),
+    Section.GOAL: Bounds(0, 1, 1_500, share=3),
+    Section.LAST: Bounds(0, 1, 1_500, share=3),
+    Section.EARLIER: Bounds(1, 1, 3_000, share=4),
+    Section.STATE: Bounds(1, 1, 800, share=8),
+    Section.PLAN: Bounds(2, 30, 200),
+    Section.RULES: Bounds(3, 20, 240),
+    Section.ACTIONS: Bounds(4, 12, 240),
+    Section.FILES: Bounds(4, 40, 200),
+    Section.ERRORS: Bounds(5, 8, 300),
+    Section.REQUESTS: Bounds(5, 12, 300),
+    Section.FINDINGS: Bounds(6, 12, 240),
 }
+"""The sections, the most important first."""
 
 _TITLES: Final = re.compile(rf"^{re.escape(HEADLINE)}$", re.MULTILINE)
 _HEADINGS: Final = {f"## {section}": section for section in Section}
@@ -205,28 +215,6 @@ def _mark(section: Section) -> str:
     return ">" if BOUNDS[section].quoted else "- "
 
 
-STEPS: Final[Mapping[Section, int]] = {
-    Section.GOAL: 0,
-    Section.LAST: 0,
-    Section.EARLIER: 1,
-    Section.STATE: 1,
-    Section.PLAN: 2,
-    Section.RULES: 3,
-    Section.ACTIONS: 4,
-    Section.FILES: 4,
-    Section.ERRORS: 5,
-    Section.REQUESTS: 5,
-    Section.FINDINGS: 6,
-}
-
-SHARES: Final[Mapping[Section, int]] = {
-    Section.GOAL: 3,
-    Section.LAST: 3,
-    Section.EARLIER: 4,
-    Section.STATE: 8,
-}
-"""A quoted section may take the whole room divided by this."""
-
 _LEAST: Final = 20
 """The smallest weight of a text that is worth quoting."""
 
@@ -247,14 +235,14 @@ def fit(outline: SummaryOutline, room: int) -> str:
     left = room - weight(HEADLINE)
     for _, section, index in sorted(_entries(outline), key=lambda entry: entry.step):
         text = outline[section][index]
-        if section in SHARES:
-            text = _quotable(section, text, min(left, room // SHARES[section]))
+        if share := BOUNDS[section].share:
+            text = _quotable(section, text, min(left, room // share))
         cost = _cost(section, text, begun=section in chosen)
         if text and cost <= left and not _is_quoted(text, section, chosen):
             chosen.setdefault(section, {})[index] = text
             left -= cost
     if not chosen:
-        texts = (text for section in STEPS for text in outline.get(section, []))
+        texts = (text for section in BOUNDS for text in outline.get(section, []))
         return first(next(texts, ""), room).strip()
     _spread(outline, chosen, left)
     return render({section: [own[at] for at in sorted(own)] for section, own in chosen.items()})
@@ -262,8 +250,8 @@ def fit(outline: SummaryOutline, room: int) -> str:
 
 def _spread(outline: SummaryOutline, chosen: _Chosen, left: int) -> None:
     """Give the room that nothing else took to the quotes that were cut."""
-    for section in SHARES:
-        if section in chosen:
+    for section, bounds in BOUNDS.items():
+        if bounds.quoted and section in chosen:
             had = _cost(section, chosen[section][0], begun=False)
             chosen[section][0] = _quotable(section, outline[section][0], had + left)
             left -= _cost(section, chosen[section][0], begun=False) - had
@@ -271,10 +259,10 @@ def _spread(outline: SummaryOutline, chosen: _Chosen, left: int) -> None:
 
 def _entries(outline: SummaryOutline) -> Iterator[_Entry]:
     quotes = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
-    for section in STEPS:
+    for section, bounds in BOUNDS.items():
         ranked = _ranked(section, outline.get(section, []), "\n".join(quotes))
         for rank, index in enumerate(ranked, start=1):
-            yield _Entry(STEPS[section] * rank, section, index)
+            yield _Entry(bounds.step * rank, section, index)
 
 
 def _ranked(section: Section, entries: list[str], quotes: str) -> list[int]:
