@@ -169,7 +169,10 @@ class Plan(Value):
         """
         blocks = as_pairs(blocks)
         _check_whole(view)
-        if keep is not None and not (isinstance(keep, tuple | list) and len(keep) == 2):
+        if not _are_numbers(number for block in blocks for number in block):
+            raise InvalidPlan("Ranges and blocks must be pairs of numbers.")
+        is_pair = isinstance(keep, tuple | list) and len(keep) == 2 and _are_numbers(keep)
+        if keep is not None and not is_pair:
             raise InvalidPlan("keep must be two numbers of characters: of the head and the tail.")
         counter = counter_named(counter)
         keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
@@ -263,6 +266,10 @@ def as_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         return tuple((first, second) for first, second in pairs)
     except (TypeError, ValueError):
         raise InvalidPlan("Ranges and blocks must be pairs of numbers.") from None
+
+
+def _are_numbers(values: Iterable[object]) -> bool:
+    return all(isinstance(value, int) for value in values)
 
 
 def _inserted(first: str | NewMessage, companions: Any) -> tuple[NewMessage, ...]:

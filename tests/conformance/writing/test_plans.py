@@ -401,17 +401,24 @@ def test_contradictory_plan_is_refused(chat):
     ("options", "why"),
     [
         *(({"companions": odd}, "companions must be messages") for odd in (5, ["a text"], [None])),
-        *(({"keep": odd}, "keep must be two numbers") for odd in (5, (1,), (1, 2, 3))),
+        *(
+            ({"keep": odd}, "keep must be two numbers")
+            for odd in (5, (1,), (1, 2, 3), ("a", 1), (1.5, 1))
+        ),
+        *(
+            ({"blocks": odd}, "must be pairs of numbers")
+            for odd in ([([1], 0)], [(1, 0), ("a", 0)])
+        ),
     ],
     ids=str,
 )
 def test_parts_of_a_plan_that_are_none_are_refused(chat, options, why):
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 50)
-    clearing = partial(Plan.clear, chat.view(), [(told, 0)])
+    clearing = partial(Plan.clear, chat.view(), blocks=[(told, 0)])
     condensing = partial(Plan.condense, chat.view(), said[:2], "short")
     with pytest.raises(InvalidPlan, match=why):
-        (clearing if "keep" in options else condensing)(**options)
+        (condensing if "companions" in options else clearing)(**options)
 
 
 @pytest.mark.values_on_one_leg
