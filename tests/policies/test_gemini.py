@@ -23,11 +23,7 @@ from roocontext.programs.gemini_cli.policy import (
     Gemini,
     GeminiUpstream,
     content_of,
-    curated,
-    latch_after,
-    overflows,
     split_point,
-    text_content,
     weights,
 )
 from support.deciding import decided, seen, summary, texts
@@ -72,12 +68,14 @@ def said_now(chat):
 
 
 @BOTH
-def test_threshold_is_reached_when_it_is_met(chat, kind):
+def test_threshold_is_a_setting_and_is_reached_when_it_is_met(chat, kind):
     talk(chat, 4)
     tokens = seen(chat, kind()).size.tokens
-    assert isinstance(decide(chat, kind(), window=2 * tokens), Ask)
-    below = decide(chat, kind(), window=2 * tokens + 1)
-    assert (type(below), below.status) == (Nothing, CompressionStatus.NOOP)
+    for policy, window in ((kind(), 2 * tokens), (kind(threshold=0.9), tokens * 10 // 9)):
+        assert isinstance(decide(chat, policy, window=window), Ask)
+        below = decide(chat, policy, window=window + 2)
+        assert (type(below), below.status) == (Nothing, CompressionStatus.NOOP)
+    assert isinstance(decide(chat, kind(threshold=0)), Ask)
 
 
 def test_reported_size_counts_before_our_estimate(chat):
@@ -90,15 +88,6 @@ def test_reported_size_counts_before_our_estimate(chat):
     assert isinstance(decide(chat, GeminiUpstream(), window=801, reported=told), Nothing)
 
 
-@BOTH
-def test_threshold_is_a_setting_and_zero_is_always(chat, kind):
-    talk(chat, 4)
-    assert isinstance(decide(chat, kind(threshold=0)), Ask)
-    tokens = seen(chat, kind()).size.tokens
-    assert isinstance(decide(chat, kind(threshold=0.9), window=tokens * 10 // 9), Ask)
-    assert isinstance(decide(chat, kind(threshold=0.9), window=tokens * 2), Nothing)
-
-
 def test_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
     talk(chat, 4)
     never, room = Gemini(threshold=2), {"window": 10_100}
@@ -107,12 +96,6 @@ def test_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
     more = exact._replace(since=5001)
     assert isinstance(decide(chat, never, reported=more, **room), Ask)
     assert isinstance(decide(chat, GeminiUpstream(threshold=2), reported=more, **room), Nothing)
-
-
-def test_overflow_guard_of_the_program_is_kept():
-    assert not overflows(9500, window=10_100, last_prompt=100)
-    assert overflows(9501, window=10_100, last_prompt=100)
-    assert overflows(1, window=100, last_prompt=100)
 
 
 @BOTH
@@ -165,18 +148,6 @@ def test_older_part_goes_and_the_newer_stays_after_the_acknowledgement(chat):
     assert [message.role for message in chat.view().messages[:3]] == ["user", "assistant", "user"]
     assert shown(chat)[2:] == said[8:]
     assert [message.kind for message in chat.view().messages[:2]] == [Kind.SUMMARY, Kind.COMPANION]
-
-
-def test_finished_conversation_goes_as_a_whole_when_its_end_is_large(chat):
-    said = [chat.append("user", "why?").seq, chat.append("assistant", WORDS * 9).seq]
-    assert compress(chat).hides == tuple(said)
-    assert said_now(chat) == ["in short", ACKNOWLEDGEMENT]
-
-
-def test_fraction_is_a_setting(chat):
-    said = talk(chat, 5)
-    assert forced(chat, Gemini(fraction=0.3)).hides == tuple(said[:4])
-    assert forced(chat, GeminiUpstream(fraction=0.3)).hides == tuple(said[:4])
 
 
 @BOTH
@@ -244,34 +215,6 @@ def test_summary_before_is_handed_on_and_replaced(chat):
     assert "the first summary" not in said_now(chat)
 
 
-def test_summary_alone_is_not_summed_up_again(chat):
-    talk(chat, 6)
-    compress(chat, said=WORDS * 9)
-    assert isinstance(decide(chat, Gemini(fraction=0.5), aim=Aim.CONDENSE), Nothing)
-    assert isinstance(decide(chat, GeminiUpstream(fraction=0.5), aim=Aim.CONDENSE), Ask)
-
-
-@pytest.mark.parametrize(
-    ("form", "content", "role"),
-    [
-        ("gemini", lambda role, said: {"role": role, "parts": [{"text": said}]}, "model"),
-        ("openai", lambda role, said: {"role": role, "content": said}, "assistant"),
-    ],
-)
-def test_new_rows_are_in_the_form_of_the_session(chat, form, content, role):
-    for n in range(11):
-        spoken = ("user", role)[n % 2]
-        chat.append(spoken, content(spoken, f"message {n} {WORDS}"), format=form)
-    compress(chat)
-    first, second, third = chat.view().messages[:3]
-    assert [m.format for m in (first, second, third)] == [form] * 3
-    assert [first.content, second.content] == [
-        content("user", "in short"),
-        content(role, ACKNOWLEDGEMENT),
-    ]
-    assert (second.role, third.role) == (role, "user")
-
-
 def test_summariser_gets_the_programs_prompt(chat):
     said = talk(chat, 5)
     request = forced(chat, model="gemini-2.5-pro").request
@@ -282,15 +225,8 @@ def test_summariser_gets_the_programs_prompt(chat):
     thanks = LETTERS.count("assistant", ACKNOWLEDGEMENT, "anthropic")
     assert request.longest == hidden - thanks - 1
     assert request.characters > request.longest
-    upstream = forced(chat, GeminiUpstream(), model="gemini-2.5-pro").request
-    assert (upstream.model, upstream.instruction) == (request.model, INSTRUCTION)
-
-
-def test_only_the_program_has_a_name_for_every_model(chat):
-    talk(chat, 5)
+    assert forced(chat, GeminiUpstream()).request.instruction == INSTRUCTION
     assert forced(chat, model="claude-opus-5").request.model is None
-    asked = forced(chat, GeminiUpstream(), model="claude-opus-5")
-    assert asked.request.model == "chat-compression-default"
 
 
 # What becomes of it
@@ -318,27 +254,14 @@ def test_no_summary_is_asked_for_if_none_could_help(chat):
     assert isinstance(decide(chat, GeminiUpstream(fraction=0.1), aim=Aim.CONDENSE), Ask)
 
 
-@pytest.mark.parametrize("after", [999, 1000, 1001])
-def test_program_compares_with_what_was_reported(chat, after):
+def test_program_accepts_a_history_of_the_size_that_was_reported(chat):
     talk(chat, 5)
-    histories = []
-
-    def count(contents):
-        histories.append(contents)
-        return after
-
-    policy = GeminiUpstream(count=count)
-    asked = forced(chat, policy, reported=ReportedTokens(1000, 5, 5))
+    policy = GeminiUpstream(count=lambda _: 1_000)
+    asked = forced(chat, policy, reported=ReportedTokens(1_000, 5, 5))
     outcome = asked.compose(summary(WORDS * 50))
-    told = [part["text"] for content in histories[0][:2] for part in content["parts"]]
-    assert told == [WORDS * 50, ACKNOWLEDGEMENT]
-    if after > 1000:
-        assert (type(outcome), outcome.status) == (Refused, CompressionStatus.INFLATED)
-    else:
-        assert (type(outcome), outcome.status) == (Ready, CompressionStatus.COMPRESSED)
-        assert (outcome.plan.record["original"], outcome.plan.record["new"]) == (1000, after)
-        assert outcome.plan.counts.after.tokens > outcome.plan.counts.before.tokens
-        chat.commit(outcome.plan)
+    assert (type(outcome), outcome.status) == (Ready, CompressionStatus.COMPRESSED)
+    assert outcome.plan.counts.after.tokens > outcome.plan.counts.before.tokens
+    chat.commit(outcome.plan)
 
 
 def test_without_a_count_of_its_own_the_program_takes_ours(chat):
@@ -363,17 +286,6 @@ def test_only_an_automatic_failure_latches(chat, kind, said):
     assert forced(chat, kind(), failures=1).compose(summary(said)).latch
 
 
-@pytest.mark.parametrize("status", [CompressionStatus.INFLATED, CompressionStatus.EMPTY_SUMMARY])
-def test_latch_of_the_program_is_kept(status):
-    assert latch_after(False, forced=False, status=status)
-    assert not latch_after(False, forced=True, status=status)
-    assert latch_after(True, forced=True, status=status)
-    for other in (CompressionStatus.NOOP, CompressionStatus.COUNT_ERROR):
-        assert latch_after(True, forced=False, status=other)
-        assert not latch_after(False, forced=False, status=other)
-    assert not latch_after(True, forced=False, status=CompressionStatus.COMPRESSED)
-
-
 # Contents
 
 
@@ -395,41 +307,3 @@ def test_rows_of_other_formats_are_shown_as_contents(chat):
     ]
     assert split_point(contents, 0.5) == 0
     assert weights(contents[2:]) == [len(json.dumps(contents[2], separators=(",", ":")))]
-
-
-def test_content_may_leave_its_role_to_the_row(chat):
-    chat.append("model", {"parts": [{"text": "hi"}]}, format="gemini")
-    (message,) = chat.view().messages
-    assert content_of(message) == {"role": "model", "parts": [{"text": "hi"}]}
-
-
-def test_roles_that_the_program_does_not_know_are_kept_and_are_no_place_to_cut():
-    said = {"parts": [{"text": "x" * 50}]}
-    contents = [{"role": role, **said} for role in ("user", "system", "function", "user", "model")]
-    assert curated(contents) == [0, 1, 2, 3, 4]
-    assert split_point(contents, 0.2) == 3
-
-
-def test_exactly_the_fraction_before_a_question_is_enough():
-    contents = [text_content("user", "x" * 50)] * 4
-    assert split_point(contents, 0.5) == 2
-    assert split_point([*contents, text_content("user", "")], 0.5) == 3
-
-
-@pytest.mark.parametrize(("value", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
-def test_empty_call_or_response_counts_and_null_does_not(value, cut):
-    told = {"role": "user", "parts": [{"functionResponse": value}]}
-    contents = [text_content("user", "x" * 90), text_content("model", "y"), told]
-    assert split_point(contents, 0.5) == cut
-    called = {"role": "model", "parts": [{"functionCall": value}]}
-    assert split_point([text_content("user", "y"), called], 0.99) == cut
-
-
-@pytest.mark.parametrize("parts", [None, [], [{}], [{"text": ""}], [{"text": "a"}, {}]])
-def test_run_of_answers_with_a_blank_one_is_not_sent(parts):
-    said = {"role": "model", "parts": [{"text": "a"}]}
-    asked = {"role": "user", "parts": []}
-    contents = [asked, said, {"role": "model", "parts": parts}, asked, said]
-    assert curated(contents) == [0, 3, 4]
-    kept = {"role": "model", "parts": [{"text": "", "thought": True}]}
-    assert curated([asked, said, kept]) == [0, 1, 2]

@@ -1,22 +1,18 @@
 """A summary and a window: what leaves the window is summarised, with the summary before it."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from roocontext import Kind, NewMessage, Plan
 from roocontext.errors import InvalidOption
-from roocontext.log.counting import Budget, Size
+from roocontext.log.counting import Budget
 from roocontext.log.plan import LEFT_OUT
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.layout import Layout, held, turns
+from roocontext.policies.layout import Layout, turns
 from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
 from support.deciding import cost, seen, summary, talk, texts
-from support.dialogue import WORDS, call, result, shown, text, work
-from support.examples import examples
-from support.histories import HISTORIES, IMAGE, play
-from support.plan_laws import at_rest, commit_lawfully
+from support.dialogue import WORDS, call, result, shown, work
+from support.histories import IMAGE
 from support.situations import LETTERS, prompt_of
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
@@ -150,19 +146,6 @@ def test_summary_leaves_with_its_companions_however_recent(chat):
     asked = ask(chat, seen(chat).size.tokens - 1)
     assert set(done.rows) < set(asked.hides)
     assert not {19, 20} & set(asked.hides)
-
-
-def test_messages_are_in_the_sessions_format(chat):
-    for n in range(10):
-        said = {"role": "user", "parts": [{"text": f"question {n} {WORDS}"}]}
-        chat.append("user", said, format="gemini")
-        chat.append("model", {"role": "model", "parts": [{"text": WORDS}]}, format="gemini")
-    limit = seen(chat).size.tokens - 1
-    asked = ask(chat, limit)
-    assert asked.otherwise.plan.rows[0].content == {"role": "user", "parts": [{"text": LEFT_OUT}]}
-    condense(chat, limit)
-    assert chat.view().messages[0].format == "gemini"
-    assert asked.request.messages[1] == {"role": "assistant", "content": [text(WORDS)]}
 
 
 def test_summariser_is_told_the_length_of_the_summary(chat):
@@ -379,53 +362,3 @@ def test_images_have_a_limit_too(chat):
 def test_shares_are_between_0_and_1(options):
     with pytest.raises(InvalidOption, match=next(iter(options))):
         Hybrid(**options)
-
-
-ANSWERS = st.sampled_from(["in short", "", "word " * 30, "word " * 3000])
-
-
-def commit(chat, before, policy, plan):
-    """Commit a plan, and hold what it does against everything that must be true of it."""
-    layout, pinned = Layout(before), held(before, summaries=False)
-    gone = commit_lawfully(chat, before, plan)
-    after = at_rest(chat, before, policy)
-    assert after.size.tokens == plan.counts.after.tokens
-    assert not gone & pinned
-    last = layout.groups[-1]
-    assert any(row in layout.summaries for row in last.rows) or not gone & last.seqs
-    living = {row.seq for row in Layout(after).summaries}
-    if plan.action == "condense":
-        assert len(living - pinned) == 1
-    else:
-        assert {row.seq for row in layout.summaries} <= living
-
-
-@settings(max_examples=examples(25, long=60))
-@given(
-    st.lists(st.tuples(HISTORIES, ANSWERS), min_size=1, max_size=3),
-    st.integers(10, 110),
-    st.integers(0, 200),
-    st.none() | st.integers(1, 3),
-)
-def test_plan_ends_within_the_limit_or_is_refused(store, rounds, percent, system, images):
-    chat = store.create()
-    facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
-    limit = None
-    for steps, answer in rounds:
-        play(chat, steps)
-        before = seen(chat, **facts)
-        limit = limit or max(before.size.tokens * percent // 100, 1)
-        policy = Hybrid(limit=limit, least=20, most=60)
-        decision = policy.decide(before)
-        assert policy.due(before.totals) is not isinstance(decision, Nothing)
-        if isinstance(decision, TooLarge):
-            assert decision.needed > decision.limit
-        if not isinstance(decision, Ask):
-            continue
-        hidden = [row for row in before.visible if row.seq in decision.hides]
-        said = sum(row.message.kind is Kind.MESSAGE for row in hidden)
-        assert len(decision.request.messages) == (said or len(hidden))
-        composed = decision.compose(summary(answer))
-        ready = composed if isinstance(composed, Ready) else decision.otherwise
-        if ready is not None:
-            commit(chat, before, policy, ready.plan)

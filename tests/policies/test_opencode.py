@@ -8,15 +8,9 @@ from roocontext import Kind, Plan
 from roocontext.log.counting import Size
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens
-from roocontext.programs.gemini_cli.policy import Gemini
 from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
-    PLACEHOLDER,
     SPARED_NEWER,
-    estimate_length,
-    estimate_upstream,
-    passes,
-    reserve,
 )
 from support.deciding import decided, summary, texts
 from support.deciding import seen as situation_of
@@ -37,10 +31,10 @@ def ask(chat, said="why?"):
     return chat.append("user", said).seq
 
 
-def tool(chat, tokens, name="run", tool_id="t", **flags):
+def tool(chat, tokens, name="run", tool_id="t"):
     """A call, and an output that is worth so many tokens; the seqs."""
     called = chat.append("assistant", [{**call(tool_id), "name": name}]).seq
-    answered = chat.append("user", [{**result(tool_id, "x" * (4 * tokens)), **flags}]).seq
+    answered = chat.append("user", [result(tool_id, "x" * (4 * tokens))]).seq
     return called, answered
 
 
@@ -99,27 +93,6 @@ def said_now(chat):
 # Overflow
 
 
-def test_room_for_the_answer_is_kept_free():
-    found = [reserve(output) for output in (0, 1, 31_999, 32_000, 64_000)]
-    assert found == [32_000, 1, 31_999, 32_000, 32_000]
-    assert reserve(64_000, 50_000) == reserve(0, 50_000) == 50_000
-
-
-def test_full_window_is_not_over():
-    assert not passes(90, context=100, reserved=10)
-    assert passes(91, context=100, reserved=10)
-    assert passes(0, context=100, reserved=101)
-    assert not passes(1 << 60, context=0, reserved=10)
-
-
-@BOTH
-def test_window_exceeded_by_one_token_asks_for_a_summary(chat, kind):
-    talk(chat, 4)
-    told = ReportedTokens(input=8000, output=999, since=0)
-    assert isinstance(decide(chat, kind(), window=9999, reported=told), Nothing)
-    assert isinstance(decide(chat, kind(), window=9998, reported=told), Ask)
-
-
 def test_seed_profile_counts_later_messages_and_the_program_does_not(chat):
     talk(chat, 4)
     told = ReportedTokens(input=8000, output=999, since=5)
@@ -135,14 +108,6 @@ def test_own_count_is_used_without_a_report(chat, kind):
     facts = {"output": 10}
     assert isinstance(decide(chat, kind(), window=tokens + 10, **facts), Nothing)
     assert isinstance(decide(chat, kind(), window=tokens + 9, **facts), Ask)
-
-
-@BOTH
-def test_largest_free_room_is_a_setting(chat, kind):
-    talk(chat, 4)
-    facts = {"output": 64_000, "window": 100_000, "reported": ReportedTokens(60_000, 0, 0)}
-    assert isinstance(decide(chat, kind(output_max=40_000), **facts), Nothing)
-    assert isinstance(decide(chat, kind(output_max=40_001), **facts), Ask)
 
 
 def test_seed_profile_keeps_at_most_half_of_the_window_free(chat):
@@ -179,41 +144,7 @@ def test_compaction_can_be_switched_off_but_for_requests(chat, kind):
     assert isinstance(asked_for(chat, off), Ask)
 
 
-@BOTH
-def test_clearing_can_be_switched_off(chat, kind):
-    ask(chat)
-    tool(chat, 60_000)
-    recent(chat)
-    off = kind(prune=False)
-    assert cleared(chat, off) == []
-    assert isinstance(decide(chat, off), Nothing)
-    assert isinstance(decide(chat, kind()), Ready)
-
-
 # Clearing
-
-
-@BOTH
-@pytest.mark.parametrize("rest", [20_000, 20_001])
-def test_beyond_the_protected_outputs_the_rest_goes_if_it_is_worth_it(chat, kind, rest):
-    ask(chat)
-    _, oldest = tool(chat, rest)
-    _, old = tool(chat, 40_000)
-    recent(chat)
-    is_worth_it = rest > 20_000
-    assert cleared(chat, kind()) == [(oldest, 0)] * is_worth_it
-    shown_now = chat.view().messages[2].content[0]["content"]
-    assert (shown_now == PLACEHOLDER) is is_worth_it
-    assert chat.view().messages[4].seq == old
-
-
-@BOTH
-def test_output_that_passes_the_mark_goes_as_a_whole(chat, kind):
-    ask(chat)
-    _, one = tool(chat, 1)
-    _, large = tool(chat, 40_001)
-    recent(chat)
-    assert cleared(chat, kind()) == [(one, 0), (large, 0)]
 
 
 @BOTH
@@ -225,20 +156,6 @@ def test_marks_of_clearing_are_settings(chat, kind):
     assert cleared(chat, kind(protect=99, minimum=130)) == []
     assert cleared(chat, kind(protect=100, minimum=30)) == []
     assert cleared(chat, kind(protect=100, minimum=29)) == [(one, 0)]
-
-
-def test_estimates_of_the_documents_and_of_the_program():
-    assert [estimate_length("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 1, 1, 1, 2, 2]
-    assert [estimate_upstream("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 0, 1, 1, 1, 2]
-    assert estimate_length("\U0001f600" * 3) == estimate_upstream("\U0001f600" * 3) == 2
-
-
-def test_clearing_that_would_not_save_anything_is_left(chat):
-    for n in range(9):
-        tool(chat, 1, tool_id=f"t{n}")
-    recent(chat)
-    assert cleared(chat, OpenCode(protect=3, minimum=0)) == []
-    assert len(cleared(chat, OpenCodeUpstream(protect=3, minimum=0))) == 6
 
 
 def test_short_outputs_are_not_cleared_if_that_would_grow_the_context(chat):
@@ -256,70 +173,6 @@ def test_short_outputs_are_not_cleared_if_that_would_grow_the_context(chat):
     assert grown.plan.counts.after.tokens > grown.plan.counts.before.tokens
 
 
-@BOTH
-def test_newest_turns_are_left_alone(chat, kind):
-    ask(chat)
-    _, old = tool(chat, 60_000)
-    ask(chat)
-    tool(chat, 60_000)
-    assert cleared(chat, kind()) == []
-    ask(chat)
-    assert cleared(chat, kind()) == [(old, 0)]
-
-
-@BOTH
-def test_results_alone_are_no_turn_and_results_with_text_are_one(chat, kind):
-    ask(chat)
-    _, old = tool(chat, 60_000)
-    chat.append("assistant", [call("a")])
-    both = chat.append("user", [result("a", "x" * 400_000), text("stop")]).seq
-    assert cleared(chat, kind()) == []
-    chat.append("assistant", "so")
-    ask(chat)
-    assert cleared(chat, kind()) == [(old, 0), (both, 0)]
-
-
-@BOTH
-def test_parallel_outputs_are_walked_newest_first(chat, kind):
-    ask(chat)
-    names = ["a", "b", "c"]
-    chat.append("assistant", [call(name) for name in names])
-    outputs = [result(name, "x" * (4 * 25_000)) for name in names]
-    told = chat.append("user", outputs).seq
-    recent(chat)
-    decision = decide(chat, kind(), aim=Aim.CLEAR)
-    assert decision.plan.clears == ((told, 0), (told, 1))
-    assert decision.plan.record["outputs"] == 75_000
-    assert decision.plan.record["pruned"] == 50_000
-    chat.commit(decision.plan)
-    assert [block["content"] == PLACEHOLDER for block in chat.message(told).content] == [False] * 3
-    shown_now = next(m for m in chat.view().messages if m.seq == told)
-    assert [b["content"] == PLACEHOLDER for b in shown_now.content] == [True, True, False]
-
-
-@BOTH
-def test_cleared_output_ends_the_walk(chat, kind):
-    ask(chat)
-    tool(chat, 60_000)
-    _, between = tool(chat, 1)
-    tool(chat, 60_000)
-    chat.commit(Plan.clear(chat.view(), [(between, 0)], ""))
-    recent(chat)
-    assert cleared(chat, kind()) == [(between + 2, 0)]
-    assert cleared(chat, kind()) == []
-
-
-@BOTH
-def test_summary_ends_the_walk(chat, kind):
-    ask(chat)
-    tool(chat, 60_000)
-    chat.append("assistant", "so")
-    compact(chat, kind())
-    _, newer = tool(chat, 60_000)
-    recent(chat)
-    assert cleared(chat, kind()) == [(newer, 0)]
-
-
 def test_only_the_program_clears_after_a_summary_in_the_newest_turns(chat):
     ask(chat)
     _, hidden = tool(chat, 60_000)
@@ -328,19 +181,6 @@ def test_only_the_program_clears_after_a_summary_in_the_newest_turns(chat):
     ask(chat)
     assert cleared(chat) == []
     assert cleared(chat, OpenCodeUpstream()) == [(hidden, 0)]
-
-
-def test_summary_of_another_policy_is_no_turn(chat):
-    ask(chat)
-    tool(chat, 60_000)
-    chat.append("assistant", "so")
-    ask(chat)
-    asked = Gemini().decide(seen(chat, Gemini(), aim=Aim.CONDENSE))
-    chat.commit(asked.compose(summary()).plan)
-    assert [m.role for m in chat.view().messages] == ["user", "assistant", "user"]
-    tool(chat, 60_000)
-    ask(chat)
-    assert cleared(chat) == []
 
 
 @pytest.mark.parametrize("make", [Plan.condense, Plan.truncate])
@@ -369,17 +209,6 @@ def test_spared_tools_are_neither_counted_nor_cleared(chat, kind):
     assert protected.plan.clears == ((old, 0),)
     assert decide(chat, kind(), aim=Aim.CLEAR).plan.clears == ((old, 0), (skill, 0))
     assert cleared(chat, spared) == [(old, 0)]
-
-
-@BOTH
-def test_failed_and_orphan_outputs_are_passed_over(chat, kind):
-    ask(chat)
-    _, old = tool(chat, 30_000)
-    tool(chat, 90_000, is_error=True)
-    chat.append("user", [result("nobody", "x" * 400_000)])
-    tool(chat, 39_999)
-    recent(chat)
-    assert cleared(chat, kind()) == [(old, 0)]
 
 
 @BOTH
@@ -546,14 +375,6 @@ def test_rows_in_between_do_not_answer(chat):
     assert {*said, told} <= set(asked.hides)
 
 
-def test_call_that_waits_stays_without_its_question(chat):
-    said = [*talk(chat, 4), ask(chat, "and this?")]
-    called = chat.append("assistant", [call("a")]).seq
-    asked = compact(chat)
-    assert asked.hides == tuple(said)
-    assert shown(chat)[2:] == [called]
-
-
 def test_question_with_results_stays_with_their_call(chat):
     said = talk(chat, 4)
     called = chat.append("assistant", [call("a")]).seq
@@ -637,16 +458,3 @@ def test_failure_stops_automatic_summaries_of_the_seed_profile(chat):
     assert isinstance(cut, Ready)
     assert cut.plan.action is Action.TRUNCATE
     assert decide(chat, window=tokens - 1).otherwise.plan.action is Action.TRUNCATE
-
-
-@BOTH
-def test_new_rows_are_in_the_form_of_the_session(chat, kind):
-    for n in range(8):
-        role = ("user", "model")[n % 2]
-        content = {"role": role, "parts": [{"text": f"message {n} {WORDS}"}]}
-        chat.append(role, content, format="gemini")
-    compact(chat, kind())
-    assert [(m.role, m.content["parts"]) for m in chat.view().messages] == [
-        ("user", [{"text": QUESTION}]),
-        ("model", [{"text": "in short"}]),
-    ]

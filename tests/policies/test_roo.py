@@ -7,22 +7,17 @@ import logging
 
 import pytest
 
-from roocontext import ContextManager
 from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
-from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Totals
 from roocontext.programs.roo.condensing import (
-    GREW,
     INSTRUCTION,
-    REASONING,
-    TOO_FEW,
     strip_space,
-    with_tools_as_text,
 )
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import summary
-from support.dialogue import call, fill, result, shown, text, work
+from support.dialogue import call, fill, shown, text, work
 from support.situations import LETTERS, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
@@ -68,18 +63,6 @@ def test_compaction_is_due_over_the_allowed_size_or_at_the_threshold(policy):
     assert [off.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
 
 
-@BOTH
-def test_unknown_answer_takes_8192_tokens(policy):
-    for output in (None, 0):
-        assert not policy.due(totals(0, window=9_103, output=output))
-        assert policy.due(totals(1, window=9_102, output=output))
-
-
-def test_providers_number_counts_where_there_is_one():
-    reported = Totals(size=Size(1), window=1_000, output=100, reported=ReportedTokens(700, 80, 21))
-    assert Roo().due(reported)
-
-
 @pytest.mark.parametrize(
     ("own", "percent"), [(-1, 60), (5, 5), (100, 100), (4, 60), (101, 60), (0, 60)]
 )
@@ -92,17 +75,6 @@ def test_threshold_of_a_profile_is_used(own, percent, caplog):
         assert policy.due(totals(share * 1_000 + 1_000, window)) is True
         assert policy.due(totals(percent * 1_000 - 1, window)) is (percent == 100)
     assert bool(caplog.records) is (own in (4, 101, 0))
-
-
-def test_first_and_the_last_three_stay(chat):
-    fill(chat, 8)
-    plan = condense(chat, Roo())
-    assert shown(chat) == [1, 9, 6, 7, 8]
-    hidden = [row.message.seq for row in chat.internals.live() if row.condense_parent]
-    assert hidden == [2, 3, 4, 5]
-    assert (plan.policy, plan.compat, plan.action) == ("roo", True, Action.CONDENSE)
-    assert plan.rows[0].content == [{"type": "reasoning", "text": REASONING}, text("in short")]
-    assert plan.record["new_context_tokens"] < plan.record["prev_context_tokens"]
 
 
 def test_calls_of_kept_results_are_copied_into_the_summary(chat):
@@ -144,32 +116,6 @@ def test_fresh_start_leaves_the_summary_alone(chat):
     fill(chat, 2)
     condense(chat, policy, trigger="manual")
     assert len(chat.view().messages[0].content) == 2
-
-
-@BOTH
-def test_too_few_messages_are_not_condensed(chat, policy):
-    chat.append("user", "hello")
-    assert decide(chat, policy).reason == TOO_FEW
-
-
-def test_summary_that_is_larger_is_refused_in_2025_only(chat):
-    fill(chat, 8)
-    long = summary("long " * 4_000)
-    refused = decide(chat, Roo()).compose(long)
-    assert (type(refused), refused.reason, refused.latch) == (Refused, GREW, False)
-    accepted = decide(chat, Roo2026()).compose(long)
-    chat.commit(accepted.plan)
-    assert accepted.plan.counts.after.tokens > accepted.plan.counts.before.tokens
-
-
-@BOTH
-def test_truncation_keeps_the_first_and_an_even_number_goes(chat, policy):
-    fill(chat, 8)
-    plan = truncate(chat, policy)
-    assert shown(chat) == [1, 9, 4, 5, 6, 7, 8]
-    said = "[Sliding window truncation: 2 messages hidden to reduce context]"
-    assert plan.rows[0].content == said
-    assert plan.record["messages_removed"] == 2
 
 
 @BOTH
@@ -235,13 +181,6 @@ def test_manage_condenses_and_truncates_if_no_summary_comes(chat, policy):
     assert isinstance(decide(chat, policy, Aim.MANAGE), Nothing)
 
 
-def test_failed_condensation_truncates_with_the_error(chat):
-    fill(chat, 4)
-    decision = decide(chat, Roo(fraction=0.7), Aim.MANAGE, window=100, output=10)
-    assert (decision.status, decision.plan.record["error"]) == ("truncated", TOO_FEW)
-    chat.commit(decision.plan)
-
-
 @BOTH
 def test_recovery_condenses_from_75_percent(chat, policy):
     fill(chat, 8)
@@ -261,25 +200,6 @@ def test_other_formats_are_read_as_the_program_would_have_kept_them(chat):
     condense(chat, Roo2026())
 
 
-def test_calls_and_results_are_told_as_javascript_prints_them():
-    given = {"b": 1.0, "10": {"x": [], "y": {}}, "2": None, "a": [1e21, "ü", 0.00001]}
-    blocks = [
-        {"type": "tool_use", "id": "t", "name": "run", "input": given},
-        {"type": "tool_use", "id": "t", "name": "run", "input": ["a", 1]},
-        {"type": "tool_use", "id": "t", "name": "run"},
-        {"type": "tool_result", "tool_use_id": "t"},
-        {**result("t", [{"type": "document"}, text("x")]), "is_error": True},
-    ]
-    printed = '2: null\n10: {\n  "x": [],\n  "y": {}\n}\nb: 1\na: [\n  1e+21,\n  "ü",\n  0.00001\n]'
-    assert [block["text"] for block in with_tools_as_text(blocks)] == [
-        f"[Tool Use: run]\n{printed}",
-        "[Tool Use: run]\n0: a\n1: 1",
-        "[Tool Use: run]\nundefined",
-        "[Tool Result]",
-        "[Tool Result (Error)]\n[document]\nx",
-    ]
-
-
 def test_ids_and_parts_that_are_no_text_or_object_are_read(chat):
     odd = {**call("a"), "id": ["a"]}
     chat.append("user", "Go on.")
@@ -294,16 +214,3 @@ def test_ids_and_parts_that_are_no_text_or_object_are_read(chat):
 
 def test_white_space_is_that_of_javascript():
     assert strip_space("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
-
-
-@BOTH
-def test_manager_condenses_and_falls_back(chat, policy):
-    fill(chat, 30)
-    context = ContextManager(
-        policy=policy.name, limit=2_000, output=200, summariser=lambda _: "what was said"
-    )
-    outcome = context.manage(chat)
-    assert (outcome.status, outcome.counter) == ("condensed", "roo")
-    fill(chat, 30)
-    broken = ContextManager(policy=policy.name, limit=2_000, output=200, summariser=lambda _: "")
-    assert broken.manage(chat).status == "truncated"

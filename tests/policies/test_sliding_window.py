@@ -1,22 +1,17 @@
 """The sliding window: whole turns, newest first, at or under the limit, or a refusal in numbers."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from roocontext import Plan
-from roocontext.log.counting import Budget, Size
+from roocontext.log.counting import Budget
 from roocontext.log.plan import LEFT_OUT
-from roocontext.policies.layout import held, turns
 from roocontext.policies.situation import Aim, Nothing, Ready, TooLarge
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.deciding import cost, seen, talk
-from support.dialogue import WORDS, call, fill, result, shown, work
-from support.examples import examples
-from support.histories import HISTORIES, IMAGE, play
-from support.plan_laws import at_rest, commit_lawfully
-from support.situations import LETTERS, prompt_of, situated
+from support.dialogue import WORDS, call, result, shown, work
+from support.histories import IMAGE
+from support.situations import LETTERS, prompt_of
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 
@@ -197,73 +192,6 @@ def test_dry_run_of_a_shortened_output_tells_no_turns(chat):
     assert told.pruned_length < situation.size.tokens
 
 
-@settings(max_examples=examples(40, long=60))
-@given(HISTORIES, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
-def test_plan_ends_within_the_limit_or_is_refused(store, steps, percent, system, images):
-    chat = store.create()
-    play(chat, steps)
-    facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
-    before = seen(chat, **facts)
-    limit = before.size.tokens * percent // 100
-    policy = SlidingWindow(limit=limit)
-    decision, told = policy.decide(before), policy.get_pruning_info(before)
-    budget = Budget(limit, images=images)
-    match decision:
-        case Nothing():
-            assert not budget.exceeded_by(before.size)
-            assert not policy.due(before.totals)
-        case TooLarge():
-            assert decision.needed > decision.limit
-            assert policy.due(before.totals)
-        case Ready():
-            assert policy.due(before.totals)
-            assert told.pruned_length == decision.plan.counts.after.tokens
-            assert told.turns_to_remove == decision.plan.record.get("turns", 0)
-            newest = turns(before)[-1].seqs
-            gone = commit_lawfully(chat, before, decision.plan)
-            if decision.status == "cleared" and policy.due(seen(chat, **facts).totals):
-                # With a shortened output the newest turn fits, and what is older leaves.
-                before = seen(chat, **facts)
-                decision = policy.decide(before)
-                gone = commit_lawfully(chat, before, decision.plan)
-            after = at_rest(chat, before, policy)
-            assert after.size.tokens == decision.plan.counts.after.tokens
-            assert not gone & (held(before) | newest)
-            kept = [row.seq for row in before.visible if row.seq not in gone]
-            assert [seq for seq in shown(chat) if seq in kept] == kept
-            for turn in turns(before):
-                assert not turn.seqs & gone or turn.seqs - gone <= held(before)
-
-
-@settings(max_examples=examples(25, long=40))
-@given(HISTORIES, st.integers(10, 110))
-def test_plan_of_the_program_can_be_committed(store, steps, percent):
-    chat = store.create()
-    play(chat, steps)
-    limit = seen(chat).size.tokens * percent // 100
-    situation = seen(chat, window=limit, hidden=True)
-    policy = SlidingWindowUpstream()
-    assert policy.due(situation.totals)
-    decision = policy.decide(situation)
-    if isinstance(decision, Ready):
-        chat.commit(decision.plan)
-        again = policy.decide(seen(chat, window=limit, hidden=True))
-        # What is left of a parted pair may answer another call, to which a pin is not bound then.
-        assert isinstance(again, Nothing) or situation.pins
-    assert chat.pins() & {row.seq for row in situation.visible} <= set(shown(chat))
-    assert chat.verify().ok
-
-
-def test_program_loses_the_answer_after_a_tool_result(chat):
-    fill(chat, 4)
-    chat.append("user", "go")
-    work(chat, ["a"])
-    chat.append("assistant", "done")
-    situation = situated(chat, LETTERS, window=cost(chat, 5, 6, 7, 8), hidden=True)
-    chat.commit(SlidingWindowUpstream().decide(situation).plan)
-    assert shown(chat) == [5, 6, 9]
-
-
 def test_program_weighs_its_whole_list_again(chat):
     _, second, third = talk(chat, 3)
     limit = cost(chat, *second, *third)
@@ -294,12 +222,6 @@ def test_program_hides_no_pinned_marker(chat):
     chat.pin(marker)
     chat.commit(slide_upstream(chat, cost(chat, 5, 6)).plan)
     assert shown(chat) == [marker, 9, 5, 6]
-
-
-def test_program_prunes_on_request_as_always(chat):
-    talk(chat, 2)
-    limit = cost(chat, 3, 4)
-    assert slide_upstream(chat, limit, aim=Aim.TRUNCATE).status == "truncated"
 
 
 def cost_of_all(chat, *seqs):
