@@ -2,7 +2,6 @@
 
 import pytest
 
-from roocontext.errors import InvalidOption
 from roocontext.log.counting import BYTES, Budget, Size
 from roocontext.log.plan import Action
 from roocontext.policies.default import Default
@@ -176,13 +175,6 @@ def test_nothing_is_planned_below_the_threshold_or_without_old_rows(chat):
     for aim in (Aim.MANAGE, Aim.CLEAR, Aim.CONDENSE):
         situation = situated(chat, BYTES, window=WINDOW, aim=aim, trigger="manual")
         assert isinstance(Default().decide(situation), Nothing)
-
-
-@pytest.mark.parametrize("value", [0, -1, 85, "x"])
-@pytest.mark.parametrize("name", ["threshold", "relief", "target", "keep", "summary"])
-def test_shares_are_between_0_and_1(name, value):
-    with pytest.raises(InvalidOption, match=name):
-        Default(**{name: value})
 
 
 def _hidden(plan):

@@ -3,16 +3,13 @@
 import pytest
 
 from roocontext import Kind, NewMessage, Plan
-from roocontext.errors import InvalidOption
-from roocontext.log.counting import Budget
 from roocontext.log.plan import LEFT_OUT
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.layout import Layout, turns
+from roocontext.policies.layout import Layout
 from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
 from support.deciding import cost, seen, summary, talk, texts
 from support.dialogue import WORDS, call, result, shown, work
-from support.histories import IMAGE
 from support.situations import LETTERS, prompt_of
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
@@ -103,15 +100,6 @@ def test_plans_are_not_made_at_every_message(chat):
             chat.commit(decision.compose(summary()).plan)
             acted += 1
     assert 5 <= acted <= 10
-
-
-def test_pins_survive_where_they_stand(chat):
-    talk(chat, 10)
-    chat.pin(2)
-    asked = condense(chat, seen(chat).size.tokens - 1)
-    assert 2 not in asked.hides
-    (made,) = Layout(seen(chat)).summaries
-    assert shown(chat)[:2] == [2, made.seq]
 
 
 def test_pinned_summary_stays_next_to_the_new_one(chat):
@@ -207,14 +195,6 @@ def test_turn_is_too_large_only_if_question_and_last_step_do_not_fit(chat):
     assert refused == TooLarge("turn", needed, needed - 1)
 
 
-def test_system_prompt_over_the_limit_is_refused(chat):
-    talk(chat, 1)
-    prompt = prompt_of(LETTERS, "be brief " * 50)
-    needed = prompt["overhead"].tokens
-    decision = Hybrid().decide(seen(chat, window=needed - 1, **prompt))
-    assert decision == TooLarge("system", needed, needed - 1)
-
-
 def test_useless_summaries_are_refused_and_a_marker_replaces_the_rows(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
@@ -239,36 +219,6 @@ def test_summary_that_is_smaller_but_does_not_fit_is_refused(chat):
     refused = asked.compose(summary("x" * 4 * room))
     assert isinstance(refused, Refused)
     assert refused.status == "oversized_summary"
-
-
-def test_fallback_keeps_the_living_summary(chat):
-    talk(chat, 10)
-    limit = seen(chat).size.tokens - 1
-    condense(chat, limit, "the living one")
-    (living,) = Layout(seen(chat)).summaries
-    talk(chat, 8)
-    asked = ask(chat, limit)
-    assert living.seq in asked.hides
-    chat.commit(asked.otherwise.plan)
-    assert living.seq in shown(chat)
-    assert seen(chat).size.tokens <= limit
-
-
-def test_fallback_takes_more_where_the_living_summary_is_large(chat):
-    talk(chat, 10)
-    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "living " * 80))
-    (living,) = Layout(seen(chat)).summaries
-    chat.append("user", "do it")
-    for n in range(12):
-        work(chat, [f"a{n}"])
-    newest = cost(chat, *turns(seen(chat))[-1].seqs)
-    limit = newest + 2 * 20
-    asked = ask(chat, limit, Hybrid(least=20, most=20))
-    assert set(asked.hides).isdisjoint(turns(seen(chat))[-1].seqs)
-    assert living.seq in asked.hides
-    chat.commit(asked.otherwise.plan)
-    assert living.seq in shown(chat)
-    assert seen(chat).size.tokens <= limit
 
 
 def test_fallback_without_room_for_the_living_summary_is_refused(chat):
@@ -340,25 +290,3 @@ def test_view_that_fits_is_left_alone(chat):
     assert not Hybrid().due(seen(chat, window=size).totals)
     assert Hybrid(reserve=1).due(seen(chat, window=size).totals)
     assert isinstance(Hybrid().decide(seen(chat, window=1, aim=Aim.CLEAR)), Nothing)
-
-
-def test_recovery_gets_under_the_cap(chat):
-    talk(chat, 10)
-    cap = seen(chat).size.tokens * 3 // 4
-    condense(chat, 100_000, aim=Aim.RECOVER, cap=cap)
-    assert seen(chat).size.tokens <= cap
-
-
-def test_images_have_a_limit_too(chat):
-    for _ in range(10):
-        chat.append("user", [IMAGE])
-        chat.append("assistant", WORDS)
-    condense(chat, 100_000, limits=Budget(images=8))
-    images = seen(chat).size.images
-    assert images == 5
-
-
-@pytest.mark.parametrize("options", [{"target": 0}, {"target": 1.1}, {"share": 0}, {"share": -1}])
-def test_shares_are_between_0_and_1(options):
-    with pytest.raises(InvalidOption, match=next(iter(options))):
-        Hybrid(**options)

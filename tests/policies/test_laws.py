@@ -1,9 +1,11 @@
-"""Laws of every policy on random sessions: those of plans, and for programs that they commit."""
+"""What several policies do alike; random sessions are in conformance/context."""
 
 import pytest
 
 from roocontext import Kind
+from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget
+from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.situation import Aim, Ask, Nothing, Refused, TooLarge
 from roocontext.policies.sliding_window import SlidingWindow
@@ -13,9 +15,7 @@ from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import decided, seen, summary, talk
 from support.dialogue import WORDS, shown, work
 from support.histories import IMAGE
-from support.situations import situated
-
-FEW = {"protect": 20, "minimum": 10, "output_max": 50}
+from support.situations import LETTERS, prompt_of, situated
 
 
 class Ones:
@@ -102,9 +102,53 @@ def test_bytes_are_a_limit_too(chat, policy):
     assert isinstance(decided(chat, policy, limits=over, **facts), Ask)
 
 
-@pytest.mark.parametrize("policy", [Hybrid(), SlidingWindow()])
+WITH_A_LIMIT = pytest.mark.parametrize("policy", [Hybrid(least=20), SlidingWindow()])
+
+
+@WITH_A_LIMIT
+def test_system_prompt_over_the_limit_is_refused(chat, policy):
+    talk(chat, 1)
+    prompt = prompt_of(LETTERS, "be brief " * 50)
+    needed = prompt["overhead"].tokens
+    decision = policy.decide(seen(chat, window=needed - 1, **prompt))
+    assert decision == TooLarge("system", needed, needed - 1)
+
+
+@WITH_A_LIMIT
+def test_recovery_gets_under_the_cap(chat, policy):
+    talk(chat, 10)
+    cap = seen(chat).size.tokens * 3 // 4
+    decision = policy.decide(seen(chat, aim=Aim.RECOVER, cap=cap))
+    ready = decision.compose(summary()) if isinstance(decision, Ask) else decision
+    chat.commit(ready.plan)
+    assert seen(chat).size.tokens <= cap
+
+
+@WITH_A_LIMIT
 def test_refusal_names_the_limit_that_is_exceeded(chat, policy):
     chat.append("user", [IMAGE])
     chat.append("user", [IMAGE])
     situation = situated(chat, Ones(), window=100, limits=Budget(images=1), failures=3)
     assert policy.decide(situation) == TooLarge("turn", 2, 1, "images")
+
+
+WRONG_SHARES = [
+    *(
+        (Default, name, value)
+        for name in ("threshold", "relief", "target", "keep", "summary")
+        for value in (0, -1, 85, "x")
+    ),
+    *((Hybrid, name, value) for name in ("target", "share") for value in (0, -1, 1.1)),
+    *(
+        (kind, name, value)
+        for kind in (Gemini, GeminiUpstream)
+        for name, value in (("threshold", -0.1), ("fraction", 0), ("fraction", 1))
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), WRONG_SHARES)
+def test_share_that_is_none_is_refused(kind, name, value):
+    with pytest.raises(InvalidOption) as caught:
+        kind(**{name: value})
+    assert caught.value.name == name

@@ -346,14 +346,6 @@ def test_seed_profile_keeps_the_unanswered_question(chat):
     assert shown(chat)[-2:] == [first, second]
 
 
-def test_program_hides_the_question_too(chat):
-    said = [*talk(chat, 4), ask(chat, "and this?")]
-    asked = full(chat, OpenCodeUpstream())
-    assert asked.hides == tuple(said)
-    chat.commit(asked.compose(summary()).plan)
-    assert said_now(chat) == [QUESTION, "in short", CONTINUE]
-
-
 def test_question_in_progress_is_hidden_with_its_work(chat):
     said, work = [*talk(chat, 4), ask(chat)], tool(chat, 100)
     assert asked_for(chat).hides == tuple(said)  # the result is unread

@@ -14,10 +14,11 @@ from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Totals
 from roocontext.programs.roo.condensing import (
     INSTRUCTION,
     strip_space,
+    with_tools_as_text,
 )
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import summary
-from support.dialogue import call, fill, shown, text, work
+from support.dialogue import call, fill, result, shown, text, work
 from support.situations import LETTERS, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
@@ -137,16 +138,6 @@ def test_truncation_after_a_condensation_hides_no_visible_row(chat, policy):
 
 
 @BOTH
-def test_truncation_may_hide_the_summary_and_not_show_what_it_stands_for(chat, policy):
-    fill(chat, 6)
-    summary = condense(chat, policy).head_seq + 1
-    fill(chat, 2)
-    truncate(chat, type(policy)(fraction=1))
-    assert summary not in shown(chat)
-    assert not set(range(2, 4)) & set(shown(chat))
-
-
-@BOTH
 def test_pins_and_their_tool_partners_stay(chat, policy):
     fill(chat, 3)
     asked, told = work(chat)
@@ -209,6 +200,25 @@ def test_ids_and_parts_that_are_no_text_or_object_are_read(chat):
     assert isinstance(asked, Ask)
     assert [message["content"] for message in asked.request.messages][2:] == [
         [text("[Tool Result]\n[undefined]\n[undefined]\nsaid")]
+    ]
+
+
+def test_calls_and_results_are_told_as_javascript_prints_them():
+    given = {"b": 1.0, "10": {"x": [], "y": {}}, "2": None, "a": [1e21, "ü", 0.00001]}
+    blocks = [
+        {"type": "tool_use", "id": "t", "name": "run", "input": given},
+        {"type": "tool_use", "id": "t", "name": "run", "input": ["a", 1]},
+        {"type": "tool_use", "id": "t", "name": "run"},
+        {"type": "tool_result", "tool_use_id": "t"},
+        {**result("t", [{"type": "document"}, text("x")]), "is_error": True},
+    ]
+    printed = '2: null\n10: {\n  "x": [],\n  "y": {}\n}\nb: 1\na: [\n  1e+21,\n  "ü",\n  0.00001\n]'
+    assert [block["text"] for block in with_tools_as_text(blocks)] == [
+        f"[Tool Use: run]\n{printed}",
+        "[Tool Use: run]\n0: a\n1: 1",
+        "[Tool Use: run]\nundefined",
+        "[Tool Result]",
+        "[Tool Result (Error)]\n[document]\nx",
     ]
 
 

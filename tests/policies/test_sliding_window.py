@@ -107,14 +107,6 @@ def test_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(chat):
     assert older not in shown(chat)
 
 
-def test_system_prompt_alone_over_the_limit_is_refused(chat):
-    talk(chat, 1)
-    prompt = prompt_of(LETTERS, "be brief " * 50)
-    needed = prompt["overhead"].tokens
-    assert slide(chat, needed - 1, **prompt) == TooLarge("system", needed, needed - 1)
-    assert shown(chat) == [1, 2]
-
-
 def test_newest_turn_over_the_limit_is_refused(chat):
     _, newest = talk(chat, 2)
     prompt = prompt_of(LETTERS, "be brief")
@@ -122,14 +114,6 @@ def test_newest_turn_over_the_limit_is_refused(chat):
     assert slide(chat, needed - 1, **prompt) == TooLarge("turn", needed, needed - 1)
     assert shown(chat) == [1, 2, 3, 4]
     assert isinstance(slide(chat, needed, **prompt), Ready)
-
-
-def test_pins_over_the_limit_are_refused(chat):
-    talk(chat, 2)
-    chat.pin(1)
-    needed = cost(chat, 1, 3, 4) + MARKER_COST
-    limit = needed - 1
-    assert slide(chat, limit) == TooLarge("turn", needed, limit)
 
 
 def test_window_is_the_models_less_what_is_reserved(chat):
@@ -156,14 +140,6 @@ def test_bytes_and_images_have_limits_too(chat):
     assert shown(chat) == [10, 7, 8]
     refused = slide(chat, None, limits=Budget(images=0))
     assert refused == TooLarge("turn", 1, 0, "images")
-
-
-def test_recovery_gets_under_the_cap(chat):
-    talk(chat, 4)
-    size = seen(chat).size.tokens
-    decision = slide(chat, None, aim=Aim.RECOVER, cap=size * 3 // 4)
-    assert isinstance(decision, Ready)
-    assert seen(chat).size.tokens <= size * 3 // 4
 
 
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR])

@@ -85,16 +85,6 @@ def test_offline_summariser_reads_anything(memory: Any, name: str) -> None:
     assert verdict.status in (kind.ends, "condensed" if name in SHORTER else "truncated")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_recover_cuts_where_the_policy_knows_no_way(memory: Any, policy: str) -> None:
-    chat = memory.create()
-    KINDS["the newest output is over the limit"].build(chat)
-    context = manager(chat, policy=policy, limit=10 * WINDOW, summariser=Scripted("in short"))
-    outcome = context.recover(chat, RuntimeError("prompt is too long"))
-    assert outcome.changed
-    assert outcome.tokens_after <= 0.75 * outcome.tokens_before
-
-
 def test_unwritable_store_raises_and_can_still_be_read(tmp_path: Any) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
