@@ -10,8 +10,8 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -230,8 +230,21 @@ def _shows_content(text: str) -> bool:
 # SQLite
 
 
+@dataclass
+class Explained:
+    """A connection to an SQLite file that a store worked on, and what it ran there."""
+
+    connection: sqlite3.Connection
+    catcher: Catcher
+
+    def steps(self, caught: Caught) -> list[str]:
+        """The plan of a statement."""
+        rows = self.connection.execute(f"EXPLAIN QUERY PLAN {caught.text}", caught.params)
+        return [row[3] for row in rows]
+
+
 @pytest.fixture(scope="module")
-def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher]:
+def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explained]:
     """A store on an SQLite file, and what it ran."""
     path, catcher = tmp_path_factory.mktemp("plans") / "store.db", Catcher()
     Store.open(path).close()
@@ -242,44 +255,39 @@ def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher
         catcher.watch_sqlite(patch)
         with Store.open(path, durability="normal") as store:
             work(store, catcher)
-    return path, catcher
-
-
-@pytest.mark.parametrize("analyzed", [False, True], ids=["before ANALYZE", "after ANALYZE"])
-def test_sqlite_searches_and_never_scans(sqlite_work: tuple[Path, Catcher], analyzed: bool) -> None:
-    path, catcher = sqlite_work
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        if analyzed:
-            connection.execute("ANALYZE")
-        seen = set()
-        for operation, text, params in catcher.each_text():
-            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", params)]
-            for step in plan:
-                assert not re.match(r"SCAN (entries|spans|clearings|counts|fact)", step), (
-                    operation,
-                    text,
-                    plan,
-                )
-            if _shows_content(text):
-                assert not any("TEMP B-TREE" in step for step in plan), (operation, text, plan)
-            indexes = _expected_index(text)
-            used = {index for index in indexes for step in plan if f" {index} " in step}
-            assert used or not indexes, (operation, text, plan)
-            seen.update(plan)
-        connection.execute("ROLLBACK")
-    used = " ".join(seen)
+        yield Explained(connection, catcher)
+
+
+@pytest.fixture(params=["SELECT 1", "ANALYZE"], ids=["before ANALYZE", "after ANALYZE"])
+def analyzed(sqlite_work: Explained, request: pytest.FixtureRequest) -> Iterator[Explained]:
+    """The same without statistics and with them."""
+    sqlite_work.connection.execute("BEGIN")
+    sqlite_work.connection.execute(request.param)
+    yield sqlite_work
+    sqlite_work.connection.execute("ROLLBACK")
+
+
+def test_sqlite_searches_and_never_scans(analyzed: Explained) -> None:
+    seen = set()
+    for caught in analyzed.catcher.each_text():
+        plan = analyzed.steps(caught)
+        for step in plan:
+            scans = re.match(r"SCAN (entries|spans|clearings|counts|fact)", step)
+            assert not scans, (caught, plan)
+        if _shows_content(caught.text):
+            assert not any("TEMP B-TREE" in step for step in plan), (caught, plan)
+        indexes = _expected_index(caught.text)
+        used = {index for index in indexes for step in plan if f" {index} " in step}
+        assert used or not indexes, (caught, plan)
+        seen.update(plan)
+    found = " ".join(seen)
     for index in ("spans_visible", *INDEXES.values()):
-        assert f"INDEX {index} " in used
+        assert f"INDEX {index} " in found
 
 
-def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> None:
-    path, catcher = sqlite_work
-    plans = []
-    with closing(sqlite3.connect(path)) as connection:
-        for _, text, params in catcher.of("view"):
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
-            plans.append([row[3] for row in rows])
+def test_sqlite_reads_a_view_by_its_spans(sqlite_work: Explained) -> None:
+    plans = [sqlite_work.steps(caught) for caught in sqlite_work.catcher.of("view")]
     assert ["SEARCH spans USING INDEX spans_visible (session_id=?)"] in plans
     key = "sqlite_autoindex_entries_1 (session_id=? AND seq>? AND seq<?)"
     spans = "SEARCH spans USING INDEX spans_visible (session_id=?)"
@@ -287,54 +295,33 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> 
 
 
 @pytest.mark.parametrize("operation", ["excerpt", "excerpt of the past"])
-def test_sqlite_reads_an_excerpt_by_ranges_of_seq(
-    sqlite_work: tuple[Path, Catcher], operation: str
-) -> None:
-    path, catcher = sqlite_work
-    steps = []
-    with closing(sqlite3.connect(path)) as connection:
-        for _, text, params in catcher.of(operation):
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
-            steps += [row[3] for row in rows if "sqlite_autoindex_entries_1" in row[3]]
+def test_sqlite_reads_an_excerpt_by_ranges_of_seq(sqlite_work: Explained, operation: str) -> None:
+    plans = [sqlite_work.steps(caught) for caught in sqlite_work.catcher.of(operation)]
+    steps = [step for plan in plans for step in plan if "sqlite_autoindex_entries_1" in step]
     assert steps
     assert all("seq>" in step or "seq=" in step for step in steps)
 
 
-def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, Catcher]) -> None:
-    path, catcher = sqlite_work
-    (overview,) = catcher.of("overview")
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {overview.text}", overview.params)
-        assert {row[3] for row in rows} & {"CO-ROUTINE page", "MATERIALIZE page"}
+def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: Explained) -> None:
+    (overview,) = sqlite_work.catcher.of("overview")
+    assert {*sqlite_work.steps(overview)} & {"CO-ROUTINE page", "MATERIALIZE page"}
 
 
-def test_sqlite_finds_children_by_their_index(sqlite_work: tuple[Path, Catcher]) -> None:
-    path, catcher = sqlite_work
-    children = [one for one in catcher.of("usage of a family") if "sessions.parent IN" in one.text]
+def test_sqlite_finds_children_by_their_index(sqlite_work: Explained) -> None:
+    family = sqlite_work.catcher.of("usage of a family")
+    children = [caught for caught in family if "sessions.parent IN" in caught.text]
     assert children
-    with closing(sqlite3.connect(path)) as connection:
-        for _, text, params in children:
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
-            steps = [row[3] for row in rows if " sessions " in row[3]]
-            assert steps == ["SEARCH sessions USING INDEX sessions_parent (parent=?)"]
+    for caught in children:
+        steps = [step for step in sqlite_work.steps(caught) if " sessions " in step]
+        assert steps == ["SEARCH sessions USING INDEX sessions_parent (parent=?)"]
 
 
-@pytest.mark.parametrize("analyzed", [False, True], ids=["before ANALYZE", "after ANALYZE"])
-def test_sqlite_finds_terms_by_their_indexes(
-    sqlite_work: tuple[Path, Catcher], analyzed: bool
-) -> None:
-    path, catcher = sqlite_work
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        if analyzed:
-            connection.execute("ANALYZE")
-        for _, text, params in _of_terms(catcher):
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
-            steps = [row[3] for row in rows if " search_rows " in row[3]]
-            is_large = "terms IS NULL" in text
-            key = "INDEX search_rows_unindexed" if is_large else "INTEGER PRIMARY KEY"
-            assert [step.split(" (")[0] for step in steps] == [f"SEARCH search_rows USING {key}"]
-        connection.execute("ROLLBACK")
+def test_sqlite_finds_terms_by_their_indexes(analyzed: Explained) -> None:
+    for caught in _of_terms(analyzed.catcher):
+        steps = [step for step in analyzed.steps(caught) if " search_rows " in step]
+        is_large = "terms IS NULL" in caught.text
+        key = "INDEX search_rows_unindexed" if is_large else "INTEGER PRIMARY KEY"
+        assert [step.split(" (")[0] for step in steps] == [f"SEARCH search_rows USING {key}"]
 
 
 # PostgreSQL
@@ -343,8 +330,20 @@ MODES = ("force_custom_plan", "force_generic_plan")
 """Left to itself, the server takes one of the two."""
 
 
+@dataclass
+class Planned:
+    """A connection to a server that a store worked on, and what it ran there."""
+
+    admin: psycopg.Connection
+    catcher: Catcher
+
+    def plan(self, caught: Caught) -> Any:
+        """The plan of a statement."""
+        return explain(self.admin, caught.text, caught.params)
+
+
 @pytest.fixture(scope="module")
-def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]:
+def postgres_work(postgres: Any) -> Iterator[Planned]:
     """A store on PostgreSQL that has no statistics yet, and what it ran."""
     url, catcher = postgres.fresh(), Catcher()
     with psycopg.connect(url, autocommit=True) as admin:
@@ -355,29 +354,33 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
             catcher.watch_postgres(patch)
             with Store.open(url, durability="normal") as store:
                 work(store, catcher)
-        yield admin, catcher
+        yield Planned(admin, catcher)
     postgres.drop(url)
 
 
-@pytest.mark.parametrize("vacuumed", [False, True], ids=["before VACUUM", "after VACUUM"])
-@pytest.mark.parametrize("mode", MODES)
-def test_postgres_searches_and_never_scans(
-    postgres_work: tuple[psycopg.Connection, Catcher], mode: str, vacuumed: bool
-) -> None:
-    admin, catcher = postgres_work
-    if vacuumed:
-        admin.execute("VACUUM ANALYZE")
-    admin.execute(f"SET plan_cache_mode = {mode}")
-    for operation, text, params in catcher.each_text():
-        plan = explain(admin, text, params)
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest, postgres_work: Planned) -> None:
+    """The server plans in one of these ways."""
+    postgres_work.admin.execute(f"SET plan_cache_mode = {request.param}")
+
+
+@pytest.fixture(params=[False, True], ids=["before VACUUM", "after VACUUM"])
+def vacuumed(request: pytest.FixtureRequest, postgres_work: Planned) -> bool:
+    """True if the server has statistics."""
+    if request.param:
+        postgres_work.admin.execute("VACUUM ANALYZE")
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("mode")
+def test_postgres_searches_and_never_scans(postgres_work: Planned, vacuumed: bool) -> None:
+    for caught in postgres_work.catcher.each_text():
+        operation, text, _ = caught
+        plan = postgres_work.plan(caught)
         for node in nodes(plan):
             kind, table = node["Node Type"], node.get("Relation Name")
-            assert not (
-                kind == "Seq Scan" and table in ("entries", "clearings", "counts", "facts")
-            ), (
-                text,
-                plan,
-            )
+            if table in ("entries", "clearings", "counts", "facts"):
+                assert kind != "Seq Scan", (text, plan)
             # What is counted is a cache: its few rows may be hashed where statistics say so.
             if kind in ("Hash Join", "Merge Join", "Hash") and "tokens" not in operation:
                 assert "entries" not in _tables(node), (text, plan)
@@ -389,37 +392,25 @@ def test_postgres_searches_and_never_scans(
             assert indexes & {node.get("Index Name") for node in nodes(plan)}, (text, plan)
 
 
-@pytest.mark.parametrize("vacuumed", [False, True], ids=["before VACUUM", "after VACUUM"])
-@pytest.mark.parametrize("mode", MODES)
-def test_postgres_finds_terms_by_their_indexes(
-    postgres_work: tuple[psycopg.Connection, Catcher], mode: str, vacuumed: bool
-) -> None:
-    admin, catcher = postgres_work
-    if vacuumed:
-        admin.execute("VACUUM ANALYZE")
-    admin.execute(f"SET plan_cache_mode = {mode}")
-    for _, text, params in _of_terms(catcher):
-        plan = explain(admin, text, params)
+@pytest.mark.usefixtures("mode", "vacuumed")
+def test_postgres_finds_terms_by_their_indexes(postgres_work: Planned) -> None:
+    for caught in _of_terms(postgres_work.catcher):
+        plan = postgres_work.plan(caught)
         names = {node.get("Index Name") or node.get("Relation Name") for node in nodes(plan)}
-        index = "search_rows_unindexed" if "terms IS NULL" in text else "search_rows_terms"
-        assert index in names, (text, plan)
-        assert "search_rows_pkey" not in names, (text, plan)
+        index = "search_rows_unindexed" if "terms IS NULL" in caught.text else "search_rows_terms"
+        assert index in names, (caught, plan)
+        assert "search_rows_pkey" not in names, (caught, plan)
 
 
-def test_postgres_reads_a_view_by_its_spans(
-    postgres_work: tuple[psycopg.Connection, Catcher],
-) -> None:
-    admin, catcher = postgres_work
-    (view,) = [caught for caught in catcher.of("view") if _shows_content(caught.text)]
-    for command in ("SELECT", "VACUUM ANALYZE"):
-        admin.execute(command)
-        for mode in MODES:
-            admin.execute(f"SET plan_cache_mode = {mode}")
-            plan = explain(admin, view.text, view.params)
-            (found,) = [node for node in nodes(plan) if node.get("Relation Name") == "entries"]
-            # Both ends of a span are conditions of the index, not a filter of what it finds.
-            assert found["Node Type"] == "Index Scan", plan
-            assert "seq >= spans.lo) AND (seq <= spans.hi" in found["Index Cond"], plan
+@pytest.mark.usefixtures("mode", "vacuumed")
+def test_postgres_reads_a_view_by_its_spans(postgres_work: Planned) -> None:
+    views = postgres_work.catcher.of("view")
+    (view,) = [caught for caught in views if _shows_content(caught.text)]
+    plan = postgres_work.plan(view)
+    (found,) = [node for node in nodes(plan) if node.get("Relation Name") == "entries"]
+    # Both ends of a span are conditions of the index, not a filter of what it finds.
+    assert found["Node Type"] == "Index Scan", plan
+    assert "seq >= spans.lo) AND (seq <= spans.hi" in found["Index Cond"], plan
 
 
 def test_postgres_plans_once_and_compiles_nothing(postgres: Any) -> None:
@@ -435,26 +426,19 @@ def test_postgres_plans_once_and_compiles_nothing(postgres: Any) -> None:
     postgres.drop(url)
 
 
-def test_postgres_appends_by_one_statement(
-    postgres_work: tuple[psycopg.Connection, Catcher],
-) -> None:
-    _, catcher = postgres_work
-    (append,) = catcher.of("append")
+def test_postgres_appends_by_one_statement(postgres_work: Planned) -> None:
+    (append,) = postgres_work.catcher.of("append")
     assert append.text.startswith("SELECT * FROM roocontext_append_v1($1, $2, ")
 
 
-def test_postgres_lists_the_newest_by_their_minute(
-    postgres_work: tuple[psycopg.Connection, Catcher],
-) -> None:
-    admin, catcher = postgres_work
-    admin.execute("VACUUM ANALYZE")
+def test_postgres_lists_the_newest_by_their_minute(postgres_work: Planned) -> None:
+    postgres_work.admin.execute("VACUUM ANALYZE")
     for operation, index in (
         ("list", "sessions_listed"),
         ("next list", "sessions_listed"),
         ("list by recording", "sessions_updated"),
     ):
-        _, text, params = catcher.of(operation)[-1]
-        plan = explain(admin, text, params)
+        plan = postgres_work.plan(postgres_work.catcher.of(operation)[-1])
         assert index in {node.get("Index Name") for node in nodes(plan)}, plan
 
 
@@ -484,7 +468,8 @@ def test_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
 @pytest.fixture(params=["sqlite_work", "postgres_work"])
 def catcher(request: pytest.FixtureRequest) -> Catcher:
     """The statements that a store ran on an engine."""
-    return request.getfixturevalue(request.param)[1]
+    catcher: Catcher = request.getfixturevalue(request.param).catcher
+    return catcher
 
 
 def test_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
@@ -494,14 +479,9 @@ def test_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
 
 
 def test_client_ids_of_many_messages_are_looked_up_together(catcher: Catcher) -> None:
-    caught = catcher.of("append_many with client ids")
-    assert (
-        sum(
-            "entries.client_id IN" in text or "entries.client_id = ANY" in text
-            for _, text, _ in caught
-        )
-        == 1
-    )
+    texts = [caught.text for caught in catcher.of("append_many with client ids")]
+    looked_up = [text for text in texts if re.search(r"entries\.client_id (IN|= ANY)", text)]
+    assert len(looked_up) == 1
 
 
 @pytest.mark.parametrize("operation", ["newest note", "newest note about a message"])
@@ -520,7 +500,7 @@ def test_page_from_the_newest_end_reads_few_rows(catcher: Catcher, operation: st
 
 def test_hidden_contents_are_not_read(catcher: Catcher) -> None:
     """Whoever wants no content asks for none: it may be many pages long."""
-    for operation in (
+    for operation in [
         "list",
         "overview",
         "outline",
@@ -531,7 +511,7 @@ def test_hidden_contents_are_not_read(catcher: Catcher) -> None:
         "pins",
         "rewind",
         "undo",
-    ):
+    ]:
         for caught in catcher.of(operation):
             assert not _shows_content(caught.text), (operation, caught.text)
 
