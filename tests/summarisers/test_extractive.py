@@ -15,6 +15,7 @@ from roocontext.summarisers.extractive.outline import (
     render,
 )
 from roocontext.summarisers.transcript import clean, weight
+from support.any_messages import anything, messages
 from support.dialogue import call, result, text
 from support.examples import examples
 
@@ -334,9 +335,9 @@ def test_messages_without_known_blocks_are_quoted():
 
 
 def test_conversation_without_text_is_a_failure():
-    for messages in ([], [user("")], [user(" \n\0")], [user([])]):
+    for told in ([], [user("")], [user(" \n\0")], [user([])]):
         with pytest.raises(SummaryFailed) as failed:
-            extract(messages)
+            extract(told)
         assert failed.value.kind == "empty"
 
 
@@ -374,60 +375,6 @@ def test_giant_conversation_is_no_trouble():
     assert weight(extract([user("<system-reminder>" * 100_000)])) <= 8_000
 
 
-everything = st.text(st.characters(exclude_categories=()), max_size=40)
-phrases = st.sampled_from(
-    [
-        GOAL,
-        HEADLINE,
-        "## Goal\n> x",
-        "- [ ] a\n- [x] b",
-        "1. a\n2. b",
-        "never `x` a/b.c",
-        "日本語。必ず",
-        "\ud83d",
-    ]
-)
-said = st.lists(everything | phrases, min_size=1, max_size=4).map("\n".join)
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | said,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
-names = st.sampled_from(["bash", "read_file", "TodoWrite", "edit"])
-inputs = st.dictionaries(
-    st.sampled_from(["command", "path", "todos", "files", "input", "status", "content"]),
-    json,
-    max_size=3,
-)
-tools = st.sampled_from(["a", "b", "c"])
-blocks = st.one_of(
-    said.map(text),
-    st.builds(
-        lambda i, n, g: {"type": "tool_use", "id": i, "name": n, "input": g},
-        tools,
-        names | json,
-        inputs | json,
-    ),
-    st.builds(
-        lambda i, c, e: {"type": "tool_result", "tool_use_id": i, "content": c, "is_error": e},
-        tools,
-        json,
-        json,
-    ),
-    st.dictionaries(st.sampled_from(["type", "text", "content", "id"]), json, max_size=3),
-)
-messages = st.lists(
-    st.builds(
-        lambda role, content: {"role": role, "content": content},
-        st.sampled_from(["user", "assistant"]),
-        said | st.lists(blocks, max_size=3) | json,
-    ),
-    max_size=8,
-)
-
-
 def attempt(asked):
     try:
         return Extractive().summarise(asked).text
@@ -437,7 +384,7 @@ def attempt(asked):
 
 @given(
     messages,
-    st.none() | said,
+    st.none() | anything,
     st.none() | st.integers(-1, 3_000),
     st.none() | st.integers(0, 9_000),
 )
@@ -454,15 +401,9 @@ def test_any_messages_give_the_same_text_within_bounds(said_before, previous, lo
         assert clean(found) == found
         assert len(found) <= 3 * (4_000 if longest is None else longest)
         assert characters is None or len(found) <= characters
-
-
-@given(messages, st.integers(12, 3_000))
-@settings(max_examples=examples(60))
-def test_messages_with_any_text_are_never_summarised_to_nothing(said_before, longest):
-    found = attempt(SummaryRequest(messages=said_before, longest=longest))
-    words = [m["content"] for m in said_before if isinstance(m["content"], str)]
-    visible = "".join(clean(word) for word in words)
-    assert found or not visible.strip()
+    elif (longest is None or longest > 11) and (characters is None or characters > 33):
+        words = [m["content"] for m in said_before if isinstance(m["content"], str)]
+        assert not "".join(map(clean, words)).strip()
 
 
 requests = st.text("abc .\n", min_size=1, max_size=3_000).filter(str.strip)
@@ -484,7 +425,7 @@ def test_goal_and_the_last_words_outlive_everything(words, work):
     assert found.get(Section.LAST, found[Section.GOAL])[0][-200:] == last[-200:]
 
 
-@given(st.lists(messages, min_size=1, max_size=3), said)
+@given(st.lists(messages, min_size=1, max_size=3), anything)
 @settings(max_examples=examples(8, long=30))
 @example([[user("else")]], f"{HEADLINE}\nelse\n## Goal\n> x")
 def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):

@@ -1,7 +1,6 @@
 """Every style has a prompt that demands what an agent needs, and settings override it."""
 
 import re
-from importlib.resources import files
 
 import pytest
 
@@ -133,10 +132,3 @@ def test_scratchpad_is_taken_off_the_beginning_only():
     )
     assert without_scratchpad("a <scratchpad>b</scratchpad>") == "a <scratchpad>b</scratchpad>"
     assert without_scratchpad("<scratchpad>never closed") == "<scratchpad>never closed"
-
-
-def test_prompts_are_readable_files():
-    for entry in (files("roocontext.summarisers") / "prompts").iterdir():
-        text = entry.read_text(encoding="utf-8")
-        assert text.startswith("# ")
-        assert all(len(line) <= 110 for line in text.split("\n"))

@@ -1,10 +1,10 @@
 """Messages as text: everything in them is told, nothing in them breaks it."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from roocontext.summarisers import transcript
 from roocontext.summarisers.transcript import OUTPUT, as_text, weight
+from support.any_messages import messages
 
 
 def told(*blocks, role="user"):
@@ -100,36 +100,6 @@ def test_values_beyond_json_are_named_by_type():
         deep = [deep]
     assert as_text(deep) == "[list that cannot be written out]"
     assert as_text({"n": 10**5_000}) == "[dict that cannot be written out]"
-
-
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-kinds = st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "document", "odd"])
-blocks = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": kinds | json,
-        "text": json,
-        "id": st.sampled_from(["a", "b"]) | json,
-        "tool_use_id": st.sampled_from(["a", "b"]) | json,
-        "name": json,
-        "title": json,
-        "input": json,
-        "content": json,
-        "is_error": json,
-    },
-)
-messages = st.lists(
-    st.fixed_dictionaries(
-        {"role": st.sampled_from(["user", "assistant"]), "content": st.lists(blocks | json) | json}
-    ),
-    max_size=6,
-)
 
 
 @given(messages)

@@ -1,9 +1,6 @@
 """Anthropic's count, through the real SDK and a server that speaks its protocol on loopback."""
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import anthropic
@@ -11,57 +8,38 @@ import pytest
 
 from roocontext import ContextManager, NewMessage, Store
 from roocontext.tokens import counter_for
+from support.answering_server import AnsweringServer
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 
 
-class Endpoint(ThreadingHTTPServer):
+class Endpoint(AnsweringServer):
     """Answers as many tokens as the request's texts have characters, and 7 for the frame."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.asked: list[tuple[str, Any]] = []
         self.status = 200
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append((self.path, body))
-        if self.server.status == 200:
-            blocks = [block for message in body["messages"] for block in message["content"]]
-            answer: Any = {"input_tokens": 7 + sum(len(b.get("text", "")) for b in blocks)}
-        else:
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.asked.append((path, body))
+        if self.status != 200:
             error = {"type": "overloaded_error", "message": "Overloaded"}
-            answer = {"type": "error", "error": error}
-        packed = json.dumps(answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(packed)))
-        self.end_headers()
-        self.wfile.write(packed)
-
-    def log_message(self, *_args: Any) -> None:
-        """Keep quiet."""
+            return self.status, {"type": "error", "error": error}
+        blocks = [block for message in body["messages"] for block in message["content"]]
+        return 200, {"input_tokens": 7 + sum(len(block.get("text", "")) for block in blocks)}
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     with Endpoint() as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
 def client(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[anthropic.Anthropic]:
     monkeypatch.setenv("NO_PROXY", "*")
-    url = f"http://127.0.0.1:{endpoint.server_port}"
-    with anthropic.Anthropic(api_key="none", base_url=url, max_retries=0) as opened:
+    with anthropic.Anthropic(api_key="none", base_url=endpoint.url, max_retries=0) as opened:
         yield opened
 
 

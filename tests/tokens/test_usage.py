@@ -2,8 +2,6 @@
 
 import anthropic.types
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from roocontext.tokens import Drift, Usage, drift, last_request, usage_tokens
 
@@ -119,10 +117,3 @@ def test_drift_exceeds_in_both_directions(estimated, reported, exceeds):
 def test_without_an_estimate_there_is_no_ratio():
     assert Drift(1, 0, 10).ratio is None
     assert Drift(1, 0, 10).exceeds(100)
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 99), st.integers(0, 99))))
-def test_every_call_is_counted(calls):
-    read = drift(calls)
-    assert sum(each.calls for each in read.values()) == len(calls)
-    assert sum(each.reported for each in read.values()) == sum(call[2] for call in calls)
