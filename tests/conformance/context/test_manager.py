@@ -69,13 +69,7 @@ def test_manage_condenses_old_messages(chat):
     assert shown(chat)[-1] == question
     assert shown(chat)[1:] == [seq for seq in [*said, question] if seq in shown(chat)]
     assert len(summariser.requests[0].messages) == outcome.hidden
-
-
-def test_record_says_what_it_cost(chat):
-    fill(chat, 120)
-    outcome = manager(chat, summariser=Scripted()).manage(chat)
-    entry = next(iter(chat.audit(after=outcome.seqs[0] - 1)))
-    record = entry.entry.details["record"]
+    record = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry.details["record"]
     assert (record["before"], record["after"]) == (outcome.tokens_before, outcome.tokens_after)
     assert (record["counter"], record["exact"]) == (COUNTER.name, True)
     assert record["bytes"] == {"before": outcome.bytes_before, "after": outcome.bytes_after}
@@ -154,55 +148,40 @@ def test_system_prompt_and_the_tools_count(chat):
     assert framed.status == "condensed"
 
 
-def test_system_prompt_over_the_limit_is_refused_with_one_note(chat):
-    fill(chat, 2)
-    context = manager(chat)
-    before = chat.view(), chat.head_seq()
-    for _ in range(2):
-        with pytest.raises(SystemPromptTooLarge) as caught:
-            context.manage(chat, system=WORDS * 200)
-    assert caught.value.needed > caught.value.limit == WINDOW
-    (note,) = chat.notes("compaction")
-    assert note.content["part"] == "system"
-    assert note.content["needed"] == caught.value.needed
-    assert (chat.view().messages, chat.head_seq()) == (before[0].messages, before[1])
-
-
-def test_turn_over_the_limit_is_refused_with_one_note(chat):
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize(
+    ("part", "refusal"), [("system", SystemPromptTooLarge), ("turn", TurnTooLarge)]
+)
+def test_part_over_the_limit_is_refused_with_one_note(chat, part, refusal):
     fill(chat, 6)
-    chat.append("user", WORDS * 200)
-    head = chat.head_seq()
-    with pytest.raises(TurnTooLarge) as caught:
-        manager(chat).manage(chat)
-    assert caught.value.needed > caught.value.limit == WINDOW
-    assert [note.content["part"] for note in chat.notes("compaction")] == ["turn"]
-    assert chat.head_seq() == head
+    if part == "turn":
+        chat.append("user", WORDS * 200)
+    before = chat.view().messages, chat.head_seq()
+    for _ in range(2):
+        with pytest.raises(refusal) as caught:
+            manager(chat).manage(chat, system=WORDS * 200 if part == "system" else None)
+        assert caught.value.needed > caught.value.limit == WINDOW
+    (note,) = chat.notes("compaction")
+    assert (note.content["part"], note.content["needed"]) == (part, caught.value.needed)
+    assert (chat.view().messages, chat.head_seq()) == before
 
 
-def test_appends_during_the_summary_do_no_harm(chat):
-    fill(chat, 120)
-    late = []
-
-    def meanwhile(request):
-        late.append(other(chat).append("user", "meanwhile").seq)
-        return "What was done."
-
-    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
-    assert outcome.status == "condensed"
-    assert outcome.calls == 1
-    assert shown(chat)[-1] == late[0]
+MEANWHILE = {
+    "an append": (lambda chat, _: chat.append("user", "meanwhile"), "condensed", 1),
+    "a rewind": (lambda chat, said: chat.rewind(to=said[-2]), "conflict", -1),
+    "a redaction": (lambda chat, said: chat.redact(said[0]), "failed", 0),
+}
+"""What is written during the summary, the outcome, and by how much the view's end moves."""
 
 
-def test_other_writes_during_the_summary_cancel_the_run(chat):
-    said = fill(chat, 120)
-
-    def meanwhile(request):
-        other(chat).rewind(to=said[-2])
-        return "What was done."
-
-    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
-    assert outcome.status == "conflict"
-    assert shown(chat) == said[:-1]
+@pytest.mark.parametrize(("write", "status", "moved"), MEANWHILE.values(), ids=MEANWHILE)
+def test_write_during_the_summary_decides_on_its_use(chat, write, status, moved):
+    said = talk(chat, 2_700, COUNTER)
+    scripted = Scripted(lambda _: write(other(chat), said) and "What was done.")
+    outcome = manager(chat, summariser=scripted).manage(chat)
+    assert (outcome.status, len(scripted.requests)) == (status, 1)
+    assert shown(chat)[-1] == said[-1] + moved
+    assert (len(shown(chat)) < len(said) - 1) is (status == "condensed")
 
 
 def other(chat):
@@ -302,14 +281,6 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
         recover()
 
 
-def test_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
-    context = manager(chat, limit=1_000_000, summariser=Scripted())
-    settings = vars(getattr(context, "target", context)).copy()
-    fill(chat, 100)
-    assert context.recover(chat, RuntimeError("prompt is too long")).changed
-    assert vars(getattr(context, "target", context)) == settings
-
-
 def test_estimates_are_stored_and_drift_is_reported(chat):
     told = []
     hooks = Hooks()
@@ -378,18 +349,6 @@ def test_manager_s_own_model_writes_the_summary(chat):
     assert manager(chat).manage(chat).summary_model is None
     outcome = manager(chat, "my-model", summariser=lambda request: "Short.").condense(chat)
     assert outcome.summary_model == outcome.to_dict()["summary_model"] == "my-model"
-
-
-def test_summary_of_rows_redacted_during_the_run_is_discarded(chat):
-    said = talk(chat, 2_700, COUNTER)
-
-    def meanwhile(request):
-        other(chat).redact(said[0])
-        return "It quotes what was redacted."
-
-    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
-    assert outcome.status == "failed"
-    assert shown(chat) == said
 
 
 def test_veto_is_no_exhaustion(chat):

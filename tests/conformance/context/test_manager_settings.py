@@ -1,7 +1,5 @@
 """The manager's settings, limits and budgets, and what it says: none of it depends on an engine."""
 
-import json
-
 import pytest
 
 from roocontext import ContextManager, Hooks, NewMessage, Plan, RooContextError
@@ -14,13 +12,11 @@ from roocontext.errors import (
     HistoryCorrupt,
     InvalidIdentifier,
     InvalidOption,
-    SummaryFailed,
     TurnTooLarge,
     UnknownPlugin,
 )
 from roocontext.log.counting import Budget
 from roocontext.log.encoding import MAX_MODEL
-from roocontext.log.summary import Summary
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.sliding_window import SlidingWindow
@@ -29,13 +25,12 @@ from roocontext.programs.opencode.policy import opencode_event
 from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for, limit_for
 from roocontext.tokens.prices import prices
-from support.async_manager import WINDOW, Scripted, grow, manager, talk
+from support.async_manager import WINDOW, Scripted, grow, manager
 from support.dialogue import WORDS, fill, shown, state
 from support.replies import claude
 
 pytestmark = pytest.mark.one_leg
 
-COUNTER = counter_for("gpt-4o")
 TOO_LONG = RuntimeError("Range of input length should be [1, 32768]")
 
 
@@ -97,26 +92,6 @@ def test_assumed_limit_is_warned_of_once(chat, caplog):
     assert not caplog.records
 
 
-def test_given_limit_is_lowered_until_a_larger_one_is_given(chat):
-    fill(chat, 300)
-    first = manager(chat, "acme-1", limit=100_000, summariser=Scripted())
-    assert first.recover(chat, TOO_LONG).window == 32_768
-    for limit, window in ((100_000, 32_768), (20_000, 20_000), (400_000, 400_000)):
-        assert manager(chat, "acme-1", limit=limit).manage(chat).window == window
-
-
-def test_limits_of_several_models_are_remembered(chat):
-    fill(chat, 400)
-    for model, limit in (("acme-1", 32_768), ("acme-2", 16_384), ("acme-1", 8_192)):
-        context = manager(chat, model, limit=None, environ={}, summariser=Scripted())
-        error = RuntimeError(f"Range of input length should be [1, {limit}]")
-        context.recover(chat, error)
-        chat.append("assistant", "So.")
-        chat.append("user", "Go on.")
-    for model, window in (("acme-1", 8_192), ("acme-2", 16_384)):
-        assert manager(chat, model, limit=None, environ={}).manage(chat).window == window
-
-
 @pytest.mark.parametrize("system", [None, "x " * 80_000])
 def test_limit_is_remembered_where_nothing_is_left_to_cut(chat, system):
     chat.append("user", "x " * 20_000)
@@ -142,14 +117,6 @@ def test_reported_size_above_the_estimate_counts(chat):
     fill(chat, 40)
     chat.append("assistant", "ok", usage={"input_tokens": 3_900, "output_tokens": 10})
     assert manager(chat, summariser=Scripted()).manage(chat).status == "condensed"
-
-
-def test_bytes_and_images_have_budgets_of_their_own(chat):
-    fill(chat, 20)
-    context = manager(chat, limits=Budget(bytes=2_000), summariser=Scripted())
-    outcome = context.manage(chat)
-    assert outcome.status == "condensed"
-    assert outcome.bytes_after <= 2_000
 
 
 def test_pins_and_protected_tools_stay(chat):
@@ -220,21 +187,6 @@ def test_empty_session_needs_nothing(chat):
     assert context.preview(chat).view == ()
 
 
-def test_summary_that_is_larger_is_refused(chat):
-    talk(chat, 2_700, COUNTER)
-    context = manager(chat, summariser=Scripted(WORDS * 500))
-    outcome = context.manage(chat)
-    assert (outcome.status, outcome.detail) == ("failed", "inflated_summary")
-
-
-def test_failure_replaced_by_a_fallback_is_recorded(chat):
-    fill(chat, 120)
-    answer = Summary(text="short", summariser="extractive", calls=2, fallback="overloaded")
-    outcome = manager(chat, summariser=Scripted(answer)).manage(chat)
-    record = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry.details["record"]
-    assert record["summary"]["fallback"] == "overloaded"
-
-
 LAWFUL = ["default", "gemini", "hybrid", "opencode", "sliding_window"]
 
 
@@ -289,17 +241,6 @@ def test_tokens_of_the_limits_take_the_window_s_place(chat):
     assert outcome.tokens_after <= 1_000
 
 
-def test_failure_and_its_cost_are_recorded_without_content(chat):
-    talk(chat, 2_700, COUNTER)
-    failed = SummaryFailed("secret", summariser="dear", kind="overloaded", calls=7, cost=1.5)
-    outcome = manager(chat, summariser=Scripted(failed)).manage(chat)
-    assert outcome.reason == "dear gave no summary: overloaded."
-    content = chat.notes("compaction")[0].content
-    ((calls, cost),) = ((one["calls"], one["cost"]) for one in content["summaries"])
-    assert (calls, cost) == (outcome.calls, outcome.cost) == (7, 1.5)
-    assert "secret" not in json.dumps(content)
-
-
 @pytest.mark.parametrize("thing", [None, "an id", 5])
 def test_manage_of_another_object_is_refused(thing):
     context = ContextManager("gpt-4o")
@@ -318,14 +259,6 @@ def test_waiting_hook_needs_a_loop():
     hooks.on(BeforeCompact, waiting, veto=True)
     with pytest.raises(InvalidOption):
         ContextManager("gpt-4o", hooks=hooks)
-
-
-@pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])
-def test_wrong_limit_warns_and_the_next_source_is_used(chat, caplog, limit):
-    fill(chat, 2)
-    outcome = manager(chat, limit=limit, environ={"DEFAULT_MAX_TOKENS": "1234"}).manage(chat)
-    assert (outcome.window, outcome.window_source) == (1_234, "DEFAULT_MAX_TOKENS")
-    assert "positive" in caplog.text
 
 
 LONGEST = "-" * MAX_MODEL

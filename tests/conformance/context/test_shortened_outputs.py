@@ -108,17 +108,6 @@ def test_redaction_empties_the_kept_parts_of_an_output(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_log_with_a_shortened_output_is_restored(lab: Any, opened: Any) -> None:
-    chat = lab.store.create()
-    (seq,) = worked(chat, LONG)
-    chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200)))
-    with opened("file", "sync") as other:
-        other.store.restore("again", [*chat.internals.stored()])
-        again = other.store.session("again")
-        assert output_of(again, seq) == output_of(chat, seq)
-        assert again.head().hash == chat.head().hash
-
-
 def test_search_of_the_view_finds_the_kept_parts(chat: Any, store: Any) -> None:
     text = f"zebra {LONG} walrus {LONG} giraffe"
     (seq,) = worked(chat, text)

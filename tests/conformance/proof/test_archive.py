@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given, settings
 
 from roocontext import ArchiveFolder
 from roocontext.errors import (
@@ -22,9 +21,7 @@ from roocontext.errors import (
 )
 from roocontext.formats import import_paths, jsonl
 from roocontext.store.writing import archived as archived_sessions
-from support.dialogue import everything, fill, restored, state, text, work
-from support.examples import examples
-from support.histories import HISTORIES, play
+from support.dialogue import fill, restored, state, text, work
 
 SECRET = "hunter2-the-secret-password"
 
@@ -46,20 +43,6 @@ def brought_back(store: Any, file: str) -> Any:
     (done,) = import_paths(store, [file])
     assert not done.failed, done.problems
     return store.session(done.session_id)
-
-
-@settings(max_examples=examples(6, long=15))
-@given(history=HISTORIES)
-def test_any_session_comes_back_equal(shared, tmp_path_factory, history):
-    chat = shared.store.create(title="named", metadata={"a": 1})
-    play(chat, history)
-    before = everything(chat)
-    one = archived(shared.store, chat, tmp_path_factory.mktemp("any"))
-    assert (one.entries, one.last_hash) == (before[0].seq, before[0].hash)
-    back = brought_back(shared.store, one.file)
-    assert everything(back) == before
-    assert back.verify(before[0]).ok
-    assert back.rebuild() == 0
 
 
 @pytest.mark.every_leg
@@ -331,20 +314,6 @@ def test_only_a_log_with_the_same_head_comes_back(store, chat, folder):
     assert store.find(chat.id) == shown
     fork = brought_back(store, one.file)
     assert list(fork.internals.stored()) == entries
-
-
-def test_longer_log_does_not_replace_the_archived_one(store, chat, folder):
-    fill(chat, 2)
-    first = archived(store, chat, folder)
-    longer = brought_back(store, first.file)
-    fill(longer, 1)
-    second = archived(store, longer, folder)
-    third = brought_back(store, second.file)
-    assert third.head().seq == 3
-    archived(store, third, folder)
-    (done,) = import_paths(store, [first.file])
-    assert done.failed
-    assert "with entry 3" in str(done.problems[0])
 
 
 def test_other_parent_is_refused(store, chat, folder):

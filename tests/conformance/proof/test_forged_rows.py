@@ -11,6 +11,8 @@ from roocontext.store.engine.schema import entries
 from support.damage import READING, build
 from support.dialogue import fill, keep_estimate, state
 
+pytestmark = [pytest.mark.only("sync"), pytest.mark.only("file", "postgres")]
+
 CALL = '[{"type":"tool_use","id":"f","name":"run","input":{}}]'
 HIDES = '{"hides":[[1,3]],"position":1}'
 ROWS = {
@@ -29,6 +31,13 @@ ROWS = {
     "a redaction": "'note', NULL, NULL, '{\"digest\":\"00\"}', NULL, NULL, 'redaction', 4",
     "a note": "'note', NULL, NULL, '{\"said\":\"forged\"}', NULL, NULL, 'mine', NULL",
 }
+
+
+@pytest.fixture
+def lab(lab):
+    """A store of the test's own without triggers and checks."""
+    lab.drop_guards()
+    return lab
 
 
 def forge(lab, chat, seq, row):
@@ -64,43 +73,39 @@ def answers(lab, chat):
 
 
 @pytest.mark.parametrize("first", ["the last is 0", "the first is after the log"])
-@pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_no_operation_reads_a_row_outside_the_log(opened, engine, first):
-    with opened(engine, "sync") as lab:
-        lab.drop_guards()
-        chat = build(lab.store)
-        before = answers(lab, chat)
-        assert before == answers(lab, chat)
-        last = chat.head().seq
-        outside = [-number if "0" in first else last + 1 + number for number in range(len(ROWS))]
-        for seq, row in zip(outside, ROWS.values(), strict=True):
-            forge(lab, chat, seq, row)
-        after = answers(lab, chat)
-        assert [name for name in before if after[name] != before[name]] == []
-        found = chat.verify()
-        assert found.seq == (1 - len(ROWS) if "0" in first else last + 1)
-        assert chat.rebuild() == 0
-        assert chat.internals.noted([f"forged{seq}" for seq in outside]) == {}
-        with pytest.raises(MessageNotFound):
-            chat.rewind(to="forged")
-        taken = {"client_id": f"forged{found.seq}"}
-        with pytest.raises(HistoryCorrupt):  # its place in the unique index is taken
-            chat.append("user", "forged", **taken)
-        copy = chat.fork()
-        assert copy.verify().ok
-        assert copy.head().hash != chat.head().hash
-        assert [entry.seq for entry in copy.audit()] == [*range(1, last + 2)]
-        assert copy.append("user", "forged", **taken).new
+def test_no_operation_reads_a_row_outside_the_log(lab, first):
+    chat = build(lab.store)
+    before = answers(lab, chat)
+    assert before == answers(lab, chat)
+    last = chat.head().seq
+    outside = [-number if "0" in first else last + 1 + number for number in range(len(ROWS))]
+    for seq, row in zip(outside, ROWS.values(), strict=True):
+        forge(lab, chat, seq, row)
+    after = answers(lab, chat)
+    assert [name for name in before if after[name] != before[name]] == []
+    found = chat.verify()
+    assert found.seq == (1 - len(ROWS) if "0" in first else last + 1)
+    assert chat.rebuild() == 0
+    assert chat.internals.noted([f"forged{seq}" for seq in outside]) == {}
+    with pytest.raises(MessageNotFound):
+        chat.rewind(to="forged")
+    taken = {"client_id": f"forged{found.seq}"}
+    with pytest.raises(HistoryCorrupt):  # its place in the unique index is taken
+        chat.append("user", "forged", **taken)
+    copy = chat.fork()
+    assert copy.verify().ok
+    assert copy.head().hash != chat.head().hash
+    assert [entry.seq for entry in copy.audit()] == [*range(1, last + 2)]
+    assert copy.append("user", "forged", **taken).new
 
 
+@pytest.mark.only("file")
 @pytest.mark.parametrize("seq", ["1.5", "'x'", "x'01'"])
-def test_seq_that_is_no_integer_is_named(opened, seq):
+def test_seq_that_is_no_integer_is_named(lab, seq):
     """On SQLite: the columns of a server hold what they say."""
-    with opened("file", "sync") as lab:
-        lab.drop_guards()
-        chat = build(lab.store)
-        forge(lab, chat, seq, ROWS["a pin"])
-        assert not chat.verify().ok
+    chat = build(lab.store)
+    forge(lab, chat, seq, ROWS["a pin"])
+    assert not chat.verify().ok
 
 
 NAMED = {
@@ -124,20 +129,17 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_no_operation_takes_a_row_outside_the_log_by_its_seq(opened, engine):
-    with opened(engine, "sync") as lab:
-        lab.drop_guards()
-        chat = build(lab.store)
+def test_no_operation_takes_a_row_outside_the_log_by_its_seq(lab):
+    chat = build(lab.store)
+    for seq in (-1, 9999):
+        forge(lab, chat, seq, ROWS["a call"])
+    before = state(chat)
+    for operation in NAMED.values():
         for seq in (-1, 9999):
-            forge(lab, chat, seq, ROWS["a call"])
-        before = state(chat)
-        for operation in NAMED.values():
-            for seq in (-1, 9999):
-                with pytest.raises(RooContextError):
-                    operation(chat, seq)
-        assert not keep_estimate(chat, 9999, BYTES, 7)
-        assert state(chat) == before
+            with pytest.raises(RooContextError):
+                operation(chat, seq)
+    assert not keep_estimate(chat, 9999, BYTES, 7)
+    assert state(chat) == before
 
 
 COPIES = {
@@ -147,39 +149,31 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("engine", ["file", "postgres"])
 @pytest.mark.parametrize("name", COPIES)
-def test_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
+def test_redaction_passes_by_a_copy_outside_a_log(lab, name):
     """It looked for the session of such a row, without an end if that was purged."""
-    with opened(engine, "sync") as lab:
-        lab.drop_guards()
-        chat = lab.store.create()
-        fill(chat, 4)
-        session_id = COPIES[name](lab, chat)
-        columns = ", ".join(
-            column.name for column in entries.columns if column.name != "session_id"
-        )
-        there = lab.sql(f"SELECT seq FROM entries WHERE session_id = '{session_id}'")
-        seqs = ", ".join(str(row[0]) for row in [(0,), *there])
-        lab.sql(
-            f"INSERT INTO entries (session_id, {columns}) SELECT '{session_id}', {columns}"
-            f" FROM entries WHERE session_id = '{chat.id}' AND seq NOT IN ({seqs})"
-        )
-        assert chat.redact(4).copies == ((chat.id, 4),)
-        assert chat.verify().ok
+    chat = lab.store.create()
+    fill(chat, 4)
+    session_id = COPIES[name](lab, chat)
+    columns = ", ".join(column.name for column in entries.columns if column.name != "session_id")
+    there = lab.sql(f"SELECT seq FROM entries WHERE session_id = '{session_id}'")
+    seqs = ", ".join(str(row[0]) for row in [(0,), *there])
+    lab.sql(
+        f"INSERT INTO entries (session_id, {columns}) SELECT '{session_id}', {columns}"
+        f" FROM entries WHERE session_id = '{chat.id}' AND seq NOT IN ({seqs})"
+    )
+    assert chat.redact(4).copies == ((chat.id, 4),)
+    assert chat.verify().ok
 
 
-@pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_family_that_descends_from_itself_is_damage(opened, engine):
+def test_family_that_descends_from_itself_is_damage(lab):
     """The sums of such a family were looked for without an end."""
-    with opened(engine, "sync") as lab:
-        lab.drop_guards()
-        root = lab.store.create()
-        child = lab.store.create(parent=root.id)
-        grandchild = lab.store.create(parent=child.id)
-        lab.sql(f"UPDATE sessions SET parent = '{grandchild.id}' WHERE session_id = '{root.id}'")
-        for chat in (root, child, grandchild):
-            with pytest.raises(HistoryCorrupt):
-                chat.usage(family=True)
-            assert chat.usage() == []
-            assert chat.verify().ok
+    root = lab.store.create()
+    child = lab.store.create(parent=root.id)
+    grandchild = lab.store.create(parent=child.id)
+    lab.sql(f"UPDATE sessions SET parent = '{grandchild.id}' WHERE session_id = '{root.id}'")
+    for chat in (root, child, grandchild):
+        with pytest.raises(HistoryCorrupt):
+            chat.usage(family=True)
+        assert chat.usage() == []
+        assert chat.verify().ok

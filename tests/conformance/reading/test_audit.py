@@ -5,24 +5,7 @@ import pytest
 from roocontext import Plan
 from roocontext.errors import MessageNotFound
 from roocontext.log.counting import BYTES
-from support.dialogue import at, fill, result, seqs, shown, state, work
-
-
-def test_audit_lists_every_entry_in_order(chat):
-    said = fill(chat, 3)
-    chat.pin(said[0])
-    chat.commit(Plan.condense(chat.view(), said[1:2], "S"))
-    chat.rewind(to=said[2])
-    _, told = work(chat, output="long " * 60)
-    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
-    entries = list(chat.audit())
-    kinds = ["message"] * 3 + ["note", "summary", "rewind", "message", "message", "clearing"]
-    assert [entry.kind for entry in entries] == kinds
-    assert seqs(entries) == list(range(1, 10))
-    assert [entry.visible for entry in entries] == [
-        True, True, True, False, False, False, True, True, False,
-    ]  # fmt: skip
-    assert [entry.entry.seq for entry in entries] == seqs(entries)
+from support.dialogue import fill, result, seqs, shown, state, work
 
 
 def test_audit_says_what_hides_a_row_since_when_and_why(chat, clock):
@@ -52,21 +35,6 @@ def test_audit_says_what_hides_a_row_since_when_and_why(chat, clock):
     for seq in said[4:]:
         assert entries[seq].visible
         assert entries[seq].hider is entries[seq].hidden_by is None
-
-
-def test_audit_lists_cleared_blocks_and_the_content_as_written(chat):
-    fill(chat, 1)
-    _, told = work(chat, ["t1", "t2"], output="long " * 60)
-    content = chat.message(told).content
-    clearing = chat.commit(Plan.clear(chat.view(), [(told, 0), (told, 1)], "c")).seq
-    entry = list(chat.audit())[told - 1]
-    assert entry.cleared == ((0, clearing), (1, clearing))
-    assert entry.content == content
-    assert entry.visible
-    rewind = chat.rewind(to=told)
-    entries = list(chat.audit())
-    assert entries[told - 1].cleared == ()
-    assert (entries[clearing - 1].rewound_by, entries[clearing - 1].visible) == (rewind.seq, False)
 
 
 def test_audit_is_streamed_in_pages_of_one_moment(chat):
@@ -116,14 +84,6 @@ def test_block_that_left_the_view_is_neither_cleared_nor_restored(chat):
     assert seqs(found.left) == [asked, told]
     assert found.left[1].content == [result("t1", "c")]
     assert (found.cleared, found.restored) == ((), ())
-
-
-def test_diff_of_two_moments_is_that_of_their_entries(chat, clock):
-    clock.now = 1_000
-    fill(chat, 2)
-    clock.now = 2_000
-    fill(chat, 2)
-    assert seqs(chat.diff(at(1_500)).came) == [3, 4]
 
 
 def test_diff_is_in_view_order(chat):

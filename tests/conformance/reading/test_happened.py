@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from roocontext import Plan
 from roocontext.reports import naming, usage
 from support.dialogue import at, fill
 from support.pages import every_page
@@ -64,26 +63,6 @@ def test_list_is_filtered_by_the_time_that_it_shows(three: Any) -> None:
     assert listed(three, until=since) == ["old"]
     assert listed(three, since=since, recorded=True) == ["future", "old", "now"]
     assert listed(three, until=since, recorded=True) == []
-
-
-def test_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
-    chat = lab.store.create(title="t")
-    info = chat.info()
-    assert info.happened_at == info.created_at
-    chat.append("user", "x", ts=-5)
-    assert chat.info().happened_at == -5
-
-
-def test_summary_does_not_move_a_session(lab: Any) -> None:
-    lab.clock.now = JANUARY + 100 * DAY
-    chat = lab.store.create()
-    for number in range(4):
-        chat.append("user", "a long message " * 9, ts=JANUARY + number)
-    view = chat.view()
-    chat.commit(Plan.condense(view, [row.seq for row in view.messages[:3]], "short"))
-    assert chat.info().happened_at == JANUARY + 3
-    chat.rewind(to=1)
-    assert chat.info().happened_at == JANUARY + 3
 
 
 def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:

@@ -184,34 +184,6 @@ def kept(lab: Any, session_id: str) -> tuple[Any, ...]:
     return tuple(found[0])
 
 
-def test_times_before_1970_are_ordinary_times(lab: Any) -> None:
-    chat = lab.store.create()
-    lab.clock.now, lab.clock.step = -500, 0
-    for ts in (-90, -100):
-        chat.append("user", "x", ts=ts)
-    lab.clock.now = -600
-    chat.append("user", "x", ts=-95)
-    assert kept(lab, chat.id) == naively(chat) == (-500, 1, -90, -90)
-    assert chat.rebuild() == 0
-    assert chat.fork().verify().ok
-    lab.store.restore("copy", [*chat.internals.stored()])
-    assert kept(lab, "copy") == kept(lab, chat.id)
-    assert chat.view(as_of=at(-90)).seq == 3
-    assert chat.view(as_of=at(-91)).seq == 0
-
-
-def test_session_keeps_its_first_and_last_times(lab: Any) -> None:
-    chat = lab.store.create()
-    lab.clock.now, lab.clock.step = 100, 0
-    chat.append("user", "x")
-    chat.append("user", "x", ts=90)
-    lab.clock.now = 50
-    chat.note("remark", {}, ts=500)
-    chat.append("user", "x", ts=95)
-    assert kept(lab, chat.id) == naively(chat) == (100, 2, 100, 100)
-    assert kept(lab, chat.fork(1).id) == (100, 1, 100, 50)
-
-
 def test_forks_own_time_begins_with_it(lab: Any) -> None:
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 1_000, 0

@@ -13,12 +13,6 @@ from support.examples import TORTURE
 ROUNDS = 12 if TORTURE else 5
 
 
-@pytest.fixture
-def lab(shared: Any) -> Any:
-    """The store that others use too: each test has a session of its own."""
-    return shared
-
-
 def work(chat: Any) -> list[NewMessage]:
     """A call and its result."""
     call = {"type": "tool_use", "id": f"t{chat.head_seq()}", "name": "run", "input": {}}
@@ -66,9 +60,9 @@ def everything(chat: Any) -> None:
 CHANGES: list[Callable[[Any], None]] = [rewind_and_undo, rewind, note, clear, uncover, everything]
 
 
-def visible_spans(lab: Any, chat: Any) -> int:
+def visible_spans(shared: Any, chat: Any) -> int:
     """The number of spans of the view, with messages or without."""
-    ((count,),) = lab.sql(
+    ((count,),) = shared.sql(
         f"SELECT count(*) FROM spans WHERE session_id = '{chat.id}' AND {VISIBLE}"
     )
     return int(count)
@@ -85,23 +79,23 @@ def condense(chat: Any, kept: int) -> Any:
 @pytest.mark.parametrize("change", CHANGES[::-1])
 @pytest.mark.parametrize("kept", [2, 4, 6])
 def test_change_at_or_next_to_the_cut_leaves_no_span(
-    lab: Any, change: Callable[[Any], None], kept: int
+    shared: Any, change: Callable[[Any], None], kept: int
 ) -> None:
-    chat = lab.store.create()
+    chat = shared.store.create()
     counts = []
     for _ in range(ROUNDS):
         chat.append_many([*work(chat), *work(chat)])
         change(chat)
         chat.append_many([*work(chat), *work(chat)])
         condense(chat, kept)
-        counts.append(visible_spans(lab, chat))
+        counts.append(visible_spans(shared, chat))
     assert counts[-1] == counts[1] <= 6
     assert chat.verify().ok
 
 
-def test_rows_that_stay_between_hidden_ones_are_not_taken_in(lab: Any) -> None:
+def test_rows_that_stay_between_hidden_ones_are_not_taken_in(shared: Any) -> None:
     """A summary, a companion and a pinned message keep their place and stay in the view."""
-    chat = lab.store.create()
+    chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(12)])
     chat.pin(3)
     chat.note("remark", {"text": "a note"})
@@ -123,8 +117,8 @@ def test_rows_that_stay_between_hidden_ones_are_not_taken_in(lab: Any) -> None:
     assert chat.verify().ok
 
 
-def test_repeated_plan_is_recognised_after_widening(lab: Any) -> None:
-    chat = lab.store.create()
+def test_repeated_plan_is_recognised_after_widening(shared: Any) -> None:
+    chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(4)])
     chat.note("remark", {"text": "a note"})
     chat.append_many([NewMessage("user", f"message {number}") for number in range(4)])
@@ -135,8 +129,8 @@ def test_repeated_plan_is_recognised_after_widening(lab: Any) -> None:
     assert (again.seq, again.new) == (first.seq, False)
 
 
-def test_another_plan_under_its_client_id_is_refused(lab: Any) -> None:
-    chat = lab.store.create()
+def test_another_plan_under_its_client_id_is_refused(shared: Any) -> None:
+    chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(8)])
     view = chat.view()
     plan = Plan.condense(view, [2, 3, 4, 5], "short", client_id="once")

@@ -71,17 +71,6 @@ def test_recall_call_is_no_hit_but_text_of_its_message_is(store, chat):
     assert search(recall_for(store, chat), "look").quotes == (Quote(None, 2, 2),)
 
 
-def test_redaction_lists_the_answers_and_recall_forgets_the_row(store, chat):
-    chat.append("user", FACT)
-    fill(chat, 1)
-    recall = recall_for(store, chat)
-    receipt = recall.answer(asks(chat, "search_history", query="8443"))
-    done = chat.redact(1)
-    assert done.quotes == ((chat.id, receipt.seq),)
-    assert search(recall, "8443").quotes == ()
-    assert FACT not in read(recall, 1).text
-
-
 def test_rewound_messages_are_found_on_request_only(store, chat):
     fill(chat, 2)
     chat.append("user", FACT)

@@ -112,12 +112,6 @@ def test_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
     assert not [text for text in statements if "entries.content" in text]
 
 
-def test_costs_of_summaries_are_summed(shown: Store) -> None:
-    assert usage.usage_of(shown.session("empty")).summaries.count == 0
-    summaries = usage.usage_of(shown.session("parser")).summaries
-    assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
-
-
 def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[str]) -> None:
     assert shown.session("parser").usage(family=True)
     (asked,) = [text for text in statements if "entries" in text]

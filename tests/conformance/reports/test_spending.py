@@ -1,12 +1,10 @@
 """Usage and costs of many sessions: by day, by model and by session."""
 
 import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from roocontext import Plan
-from roocontext.errors import InvalidOption
 from roocontext.reports.usage import spending_of
 
 DAY = 86_400_000
@@ -58,29 +56,6 @@ def test_calls_are_summed_up_by_model_and_session(spent):
         ("one", 1, 3, 140, 0.75),
         ("two", 1, 2, 107, 0.5),
     ]
-
-
-def test_calls_are_summed_up_within_a_time(spent):
-    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    day = timedelta(days=1)
-    since = spending_of(spent.store, since=noon)
-    assert [row.name for row in since.rows] == ["2026-01-02", "2026-01-03"]
-    between = spending_of(spent.store, since=noon, until=noon + day)
-    assert rows(between) == [("2026-01-02", 1, 2, 107, 0.5)]
-    nothing = spending_of(spent.store, since=noon + 9 * day)
-    assert (nothing.rows, nothing.calls, nothing.cost) == ([], 0, None)
-    with pytest.raises(InvalidOption):
-        spent.store.usage(since=START)
-
-
-@pytest.mark.every_leg
-def test_usage_of_all_is_the_sum_of_each(spent):
-    each = [row for name in ("copy", "one", "two") for row in spent.store.session(name).usage()]
-    assert spent.store.usage() == each
-    assert len(each) == 4
-    times = [row.recorded_at for row in each]
-    moment = datetime.fromtimestamp(max(times) / 1_000, UTC)
-    assert [row.recorded_at for row in spent.store.usage(since=moment)] == [max(times)]
 
 
 def test_days_are_local(spent, monkeypatch):
