@@ -147,6 +147,8 @@ def test_name_finds_its_line(model, line):
 @pytest.mark.parametrize("model", ["", "llama", "gpt-4.9", "gpt", "claude", "my-gpt-4", "gpt4"])
 def test_unknown_model_is_assumed_to_hold_128000(model):
     assert limit_for(model, environ={}) == Limit(128_000, None, "default")
+    given = {"DEFAULT_MAX_TOKENS": "12"}
+    assert limit_for(model, environ=given) == Limit(12, None, "DEFAULT_MAX_TOKENS")
     assert limit_for(model, profile="sliding_window", environ={}) == Limit(4_096, None, "default")
 
 
