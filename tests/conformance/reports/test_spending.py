@@ -10,7 +10,7 @@ from roocontext.reports.usage import spending_of
 DAY = 86_400_000
 START = 1_767_225_600_000  # 2026-01-01 00:00 UTC
 CALL = {"input_tokens": 100, "output_tokens": 10, "cost": 0.5}
-FREE = {"input_tokens": 7, "output_tokens": 1}
+FREE = {"input_tokens": 70, "output_tokens": 1}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_calls_are_summed_up_by_day(spent):
     answer = spending_of(spent.store, "day")
     assert rows(answer) == [
         ("2026-01-01", 1, 1, 100, 0.5),
-        ("2026-01-02", 1, 2, 107, 0.5),
+        ("2026-01-02", 1, 2, 170, 0.5),
         ("2026-01-03", 1, 2, 40, 0.25),
     ]
     assert (answer.sessions, answer.calls, answer.unpriced, answer.cost) == (2, 5, 1, 1.25)
@@ -50,11 +50,11 @@ def test_calls_are_summed_up_by_model_and_session(spent):
     assert rows(spending_of(spent.store, "model")) == [
         ("m-1", 2, 2, 200, 1.0),
         ("(not named)", 1, 2, 40, 0.25),
-        ("m-2", 1, 1, 7, None),
+        ("m-2", 1, 1, 70, None),
     ]
     assert rows(spending_of(spent.store, "session")) == [
         ("one", 1, 3, 140, 0.75),
-        ("two", 1, 2, 107, 0.5),
+        ("two", 1, 2, 170, 0.5),
     ]
 
 
