@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psycopg
@@ -15,7 +16,8 @@ from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.formats import import_paths
 from roocontext.formats.databases import place_of
-from roocontext.formats.events import ServerUrl
+from roocontext.formats.events import Added, ServerUrl
+from roocontext.formats.importers import google_adk
 from roocontext.formats.imports import SkippedSource
 from roocontext.formats.writing import SessionImport
 
@@ -193,6 +195,60 @@ def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
     (one,) = import_paths(store, [path])
     assert isinstance(one, SkippedSource)
     assert "adk migrate session" in one.why
+
+
+@pytest.mark.parametrize(
+    ("has_version", "order"), [(True, ["later", "first"]), (False, ["first", "later"])]
+)
+def test_adk_events_of_one_time_have_the_order_of_their_service(
+    store, tmp_path, has_version, order
+):
+    path = tmp_path / "adk.db"
+    with closing(sqlite3.connect(path)) as file:
+        make_events(file.execute)
+        file.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
+        for name, words in (("b", "first"), ("a", "later")):
+            event = json.dumps({"author": "user", "content": {"parts": [{"text": words}]}})
+            file.execute(
+                "INSERT INTO events VALUES (?, 'app', 'user', 's', 'i', 1, ?)", [name, event]
+            )
+        if has_version:  # as DatabaseSessionService has it
+            file.execute("CREATE TABLE adk_internal_metadata (key, value)")
+            file.execute("INSERT INTO adk_internal_metadata VALUES ('schema_version', '1')")
+        file.commit()
+    assert shown(store, imported(store, path).session_id) == order
+
+
+def test_adk_event_is_not_compared_with_all_before_it(tmp_path):
+    def steps(count: int) -> int:
+        """The lines of the importer that run for a session of so many events."""
+        path = tmp_path / f"{count}.db"
+        event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
+        with closing(sqlite3.connect(path)) as file:
+            make_events(file.execute)
+            file.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
+            file.executemany(
+                "INSERT INTO events VALUES (?, 'app', 'user', 's', 'i', 1, ?)",
+                [(f"{number:04}", event) for number in range(count)],
+            )
+            file.commit()
+        run = 0
+
+        def trace(frame: FrameType, _event: str, _: object) -> Any:
+            nonlocal run
+            run += frame.f_code.co_filename == google_adk.__file__
+            return trace
+
+        (source,) = google_adk.IMPORTER.read(path)
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert sum(isinstance(one, Added) for one in source.events()) == count
+        finally:
+            sys.settrace(before)
+        return run
+
+    assert steps(400) < 5 * steps(100)
 
 
 @of_langgraph

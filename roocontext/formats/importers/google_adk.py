@@ -15,7 +15,16 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, UnreadableSource
 from roocontext.formats.databases import SourceDatabase, Tables, decoded, utc_ms
-from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
+from roocontext.formats.events import (
+    Added,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    ServerUrl,
+    Source,
+    WentBack,
+)
 from roocontext.formats.files import non_empty, report
 from roocontext.formats.importer import Importer
 from roocontext.log.entries import NewMessage
@@ -53,12 +62,16 @@ def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
                 _check_version(database, str(version))
         query = "SELECT app_name, user_id, id, state FROM sessions ORDER BY app_name, user_id, id"
         sessions = list(rows(query))
+    # Events of one time: SqliteSessionService, which has files and stores no version, sends them as
+    # they were written, and DatabaseSessionService by their ids.
+    is_server = isinstance(database.place, ServerUrl)
+    order = "timestamp, id" if is_server or _VERSIONS in tables else "timestamp, rowid"
     for app, user, name, state in sessions:
         key = (app, user, name)
         yield database.source(
             NAME,
             "/".join(quote(part, safe=" @:+") or "%" for part in key),
-            partial(_events, database, key, state),
+            partial(_events, database, key, state, order),
             app=app,
             user=user,
             session=name,
@@ -76,12 +89,16 @@ def _check_version(database: SourceDatabase, version: str) -> None:
 
 
 def _events(
-    database: SourceDatabase, key: tuple[str, str, str], state: Any, problems: list[Problem]
+    database: SourceDatabase,
+    key: tuple[str, str, str],
+    state: Any,
+    order: str,
+    problems: list[Problem],
 ) -> Iterator[Event]:
     conversation = _Conversation()
     query = (
-        "SELECT id, invocation_id, timestamp, event_data FROM events"
-        " WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, id"
+        "SELECT id, invocation_id, timestamp, event_data FROM events"  # noqa: S608 - constants
+        f" WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY {order}"
     )
     with database.reading() as rows:
         for name, invocation, at, data in rows(query, key):
@@ -118,21 +135,11 @@ class _Conversation:
         actions = as_dict(record.get("actions"))
         self.before.setdefault(invocation, (self.tip, self.summed))
         noted = {key: value for key, value in record.items() if key != "content"}
-        is_written = False
-        compaction = as_dict(actions.get("compaction"))
-        begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
-        inside = {event for event, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
-        summary = content_message(compaction.get("compacted_content"), "model")
-        # ADK leaves out a summary of a part of what another one stands for.
-        is_part = any(lo <= begin and end <= hi for lo, hi in {*self.summed} - {(begin, end)})
-        if summary is not None and inside and not is_part:
-            is_written = True
-            self.summed += ((begin, end),)
-            self.tip = f"{name}:summary"
-            self.times[self.tip] = (begin, end)
-            extra = {"event": noted}
-            row = with_fields(summary, ts=ts, message_id=self.tip, extra=extra)
-            yield Hid(self.tip, (row,), hides=frozenset(inside))
+        about = {"event": noted}
+        hid = self._hid(f"{name}:summary", as_dict(actions.get("compaction")), ts, about)
+        if hid is not None:
+            self.tip = hid.id
+            yield hid
         rewinds = actions.get("rewind_before_invocation_id")
         if isinstance(rewinds, str) and rewinds in self.before:
             to, self.summed = self.before[rewinds]
@@ -152,11 +159,29 @@ class _Conversation:
                     model=non_empty(record.get("model_version")),
                     # The names of Gemini's API, which the counts of tokens are read by.
                     usage={camel(key): value for key, value in usage.items()} or None,
-                    extra={"event": noted},
+                    extra=about,
                 ),
             )
-        elif not is_written:
+        elif hid is None:
             yield Noted(name, "event", record, ts)
+
+    def _hid(
+        self, name: str, compaction: dict[str, Any], ts: int | None, about: dict[str, Any]
+    ) -> Hid | None:
+        """What a compaction hides, by its summary; None if it has none, or hides nothing."""
+        summary = content_message(compaction.get("compacted_content"), "model")
+        if summary is None:
+            return None
+        begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
+        inside = {event for event, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
+        # ADK leaves out a summary of a part of what another one stands for.
+        is_part = any(lo <= begin and end <= hi for lo, hi in {*self.summed} - {(begin, end)})
+        if is_part or not inside:
+            return None
+        self.summed += ((begin, end),)
+        self.times[name] = (begin, end)
+        row = with_fields(summary, ts=ts, message_id=name, extra=about)
+        return Hid(name, (row,), hides=frozenset(inside))
 
 
 def content_message(content: Any, role: str) -> NewMessage | None:
