@@ -1,6 +1,6 @@
 """Importing the sessions at some paths: which files are read, in which order, and what failed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -174,20 +174,21 @@ class _Importing:
             yield from self._reported(source.path, map(self._compared, [source]))
 
     def _take_sources(self, path: Place, importer: Importer) -> Iterator[Outcome]:
-        is_empty = True
+        seen: set[str] = set()
         for source in importer.read(path):
-            is_empty = False
+            is_second = source.session_id in seen
+            seen.add(source.session_id)
             if self.tool not in (None, tool := str(source.metadata["tool"])):
                 yield SkippedSource(source.path, f"it belongs to {tool}")
                 continue
             first, _ = self._taken.setdefault(source.session_id, (path, importer))
-            if first != path:
+            if first != path or is_second:
                 self._copies.append(source)
             elif self._has_to_wait(source):
                 self._waiting.append(source)
             else:
                 yield self._import(source)
-        if is_empty:
+        if not seen:
             yield SkippedSource(path, "it holds no messages")
 
     def _has_to_wait(self, source: Source) -> bool:
@@ -196,10 +197,10 @@ class _Importing:
         return parent is not None and not self.dry_run and is_missing(self.store, parent)
 
     def _compared(self, source: Source) -> Outcome:
-        """Compare a second file of a session: a tool has moved it, or a user has copied it."""
+        """Compare a second source of a session: a tool has moved it, or a user has copied it."""
         path, importer = self._taken[source.session_id]
-        first = (other for other in importer.read(path) if other.session_id == source.session_id)
-        has_more = not _messages_of([source]) <= _messages_of(first)
+        named = (other for other in importer.read(path) if other.session_id == source.session_id)
+        has_more = not _messages_of(source) <= _messages_of(next(named))
         what = "with other messages " if has_more else ""
         why = f"its session {source.session_id} was taken {what}from {path}"
         return SkippedSource(source.path, why, is_problem=has_more)
@@ -239,14 +240,13 @@ class _Importing:
             )
 
 
-def _messages_of(sources: Iterable[Source]) -> set[str]:
-    """The names of the messages of these sources, which are those of one session."""
+def _messages_of(source: Source) -> set[str]:
+    """The names of the messages of a source."""
     keys, names = Keys(), set[str]()
-    for source in sources:
-        for event in source.events():
-            if isinstance(event, Added | Covered):
-                with suppress(InvalidMessage):  # it is nested too deeply, so no import takes it
-                    names.add(keys.key(event)[0])
+    for event in source.events():
+        if isinstance(event, Added | Covered):
+            with suppress(InvalidMessage):  # it is nested too deeply, so no import takes it
+                names.add(keys.key(event)[0])
     return names
 
 

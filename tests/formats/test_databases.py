@@ -187,6 +187,25 @@ def test_items_that_are_not_json_are_reported(store, tmp_path):
     assert imported(store, path).status == "unchanged"
 
 
+def test_session_that_another_table_names_too_is_reported(store, tmp_path):
+    path = tmp_path / "agents.db"
+    with closing(sqlite3.connect(path)) as file:
+        make_items(file.execute)
+        file.execute("CREATE TABLE t AS SELECT * FROM agent_messages")
+        for table, session in (("agent_messages", "t:1"), ("t", "1")):
+            item = json.dumps({"role": "user", "content": f"in {table}"})
+            file.execute(f"INSERT INTO {table} VALUES (1, ?, ?, NULL)", [session, item])
+        file.commit()
+    for status in ("created", "unchanged"):
+        one, other = import_paths(store, [path])
+        assert isinstance(one, SessionImport)
+        assert one.status == status
+        assert isinstance(other, SkippedSource)
+        what = f"its session openai-agents:t:1 was taken with other messages from {path}"
+        assert (other.why, other.is_problem) == (what, True)
+    assert shown(store, "openai-agents:t:1") == ["in agent_messages"]
+
+
 def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
     path = tmp_path / "adk.db"
     with closing(sqlite3.connect(path)) as file:
