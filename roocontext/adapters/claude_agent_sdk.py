@@ -4,6 +4,7 @@ A transcript is a session, and the transcript of a sub-agent (a `subpath`) is a 
 session's metadata holds the SDK's ids and the summary that it lists sessions by.
 """
 
+from collections.abc import Collection
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
@@ -18,8 +19,9 @@ from roocontext.adapters.claude_agent_transcript import (
     transcript_record,
 )
 from roocontext.adapters.serializing import framework, pages
-from roocontext.errors import InvalidPlan, SessionNotFound, VersionConflict
+from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
+from roocontext.formats.writing import around_pins
 from roocontext.log.spans import within
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.reading.audit import AuditEntry
@@ -104,22 +106,16 @@ class RooContextSessionStore(OverStore, SessionStore):
         session = _opened(store, key)
         writer = self._writers(session.id)
         with writer.lock:
-            tries, bound = 0, frozenset[int]()
+            tries = 0
             while entries:
-                transcript, writer.transcript = writer.transcript, None
-                transcript = transcript or Transcript(of_agent=bool(key.get("subpath")))
                 try:
-                    done = transcript.append(session, entries, partial(_also, key), bound)
+                    done = around_pins(partial(writer.append, session, key, entries))
                 except VersionConflict:  # another process was first: read, and decide again
                     tries += 1
                     if tries == _TRIES:
                         raise
-                except InvalidPlan as error:  # it would hide or clear what is bound to a pin
-                    if bound.issuperset(pinned := getattr(error, "pinned", ())):
-                        raise
-                    bound |= {*pinned}
                 else:
-                    entries, writer.transcript = entries[done:], transcript
+                    entries = entries[done:]
 
 
 class _Writer:
@@ -127,7 +123,21 @@ class _Writer:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.transcript: Transcript | None = None
+        self._transcript: Transcript | None = None
+
+    def append(
+        self,
+        session: Session,
+        key: SessionKey,
+        entries: list[SessionStoreEntry],
+        bound: Collection[int],
+    ) -> int:
+        """Append the first entries, and return how many they were. See Transcript.append."""
+        transcript, self._transcript = self._transcript, None
+        transcript = transcript or Transcript(of_agent=bool(key.get("subpath")))
+        done = transcript.append(session, entries, partial(_also, key), bound)
+        self._transcript = transcript
+        return done
 
 
 def _id(key: SessionKey) -> str:

@@ -5,7 +5,7 @@ in the format `gemini`. The number is in the note's client id: if two writers ha
 one of them is refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -28,12 +28,12 @@ from roocontext.adapters.google_adk_state import (
 from roocontext.adapters.serializing import pages
 from roocontext.errors import (
     DuplicateMessage,
-    InvalidPlan,
     SessionNotFound,
     SessionPurged,
     StoreReadOnly,
     VersionConflict,
 )
+from roocontext.formats.writing import around_pins
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
 from roocontext.store.reading.audit import AuditEntry
@@ -168,7 +168,6 @@ def append_event(
     """
     chat = store.session(key.session_id)
     begun = epoch(chat)
-    kept: frozenset[int] = frozenset()
     while True:
         newest = _newest(chat, begun)
         if newest is None:
@@ -181,16 +180,11 @@ def append_event(
         if new.after != last if new.read is None else new.read != known:
             raise Stale
         try:
-            _write(chat, known, new, kept)
+            around_pins(partial(_write, chat, known, new))
         except DuplicateMessage:  # another event has the number
             raise Stale from None
         except VersionConflict:  # the head has moved, which only summaries and rewinds depend on
             continue
-        except InvalidPlan as error:  # a summary would hide what is bound to a pin
-            bound = frozenset(getattr(error, "pinned", ())) - kept
-            if not bound:
-                raise
-            kept |= bound
         else:
             after = ConversationVersion(begun, known.events + 1)
             write_shared(store, key, after, _delta(new.event))
@@ -208,10 +202,12 @@ def _holds(chat: Session, stored: Note, new: NewEvent) -> bool:
     return before.redacted or before.content == message.content
 
 
-def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: frozenset[int]) -> None:
+def _write(
+    chat: Session, known: ConversationVersion, new: NewEvent, bound: Collection[int]
+) -> None:
     head = chat.head_seq() if new.summary or new.rewinds else None
     items: list[Item] = []
-    if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers, kept)):
+    if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers, bound)):
         items.append(_plan(new.summary, new.covers, hides, head or 0))
     if new.rewinds:
         rows = _rows(chat, known.epoch, known.epoch)
@@ -303,7 +299,7 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
 
 
 def _covered(
-    chat: Session, begun: int, covers: tuple[float, float], kept: frozenset[int]
+    chat: Session, begun: int, covers: tuple[float, float], bound: Collection[int]
 ) -> list[Range]:
     """The ranges that a summary hides: the visible contents of the time, and summaries within it.
 
@@ -317,7 +313,7 @@ def _covered(
             lo, hi = entry.entry.details["record"]["adk"]
             if start <= lo and hi <= end:
                 inside.add(entry.seq)
-    inside -= chat.pins() | kept
+    inside -= chat.pins().union(bound)
     # A range stands for the live messages in it, so it ends where one stays or is hidden already.
     runs = groupby(
         sorted(chat.internals.live(), key=lambda row: row.message.seq),

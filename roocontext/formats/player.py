@@ -7,7 +7,7 @@ returned to.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -51,6 +51,7 @@ from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
     SessionImport,
+    around_pins,
     clearing,
     copy_of,
     fitting_item,
@@ -458,21 +459,32 @@ class _Player:
         self.flush()
         session = self._open()
         head = session.head_seq()
-        planned = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
-        if planned is None:
+
+        def hide(bound: Collection[int]) -> bool:
+            planned = hiding(
+                *(session, event, tuple(rows)),
+                seqs=self._seqs,
+                head=head,
+                by="import",
+                bound=bound,
+            )
+            if planned is None:
+                return False
+            copies = [
+                copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+                for index, message in enumerate(planned.again)
+            ]
+            self._commit(event, planned.plan, copies, head)
+            if planned.lost:
+                what = f"an earlier compaction hides {planned.lost} of the messages that it keeps"
+                self._report(event, what)
+            return True
+
+        if not self._around_pins(event, key, hide):
             # A file may begin with a summary of what another file holds.
             rows[lead] = with_typed_text(rows[lead], "")
             for row, name in zip(rows, names, strict=True):
                 self._wait(Added(row.message_id, row), name, row, size)
-            return
-        if planned.lost:
-            what = f"an earlier compaction hides {planned.lost} of the messages that it keeps"
-            self._report(event, what)
-        copies = [
-            copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
-            for index, message in enumerate(planned.again)
-        ]
-        self._commit(event, key, planned.plan, copies, head)
 
     def _cover(self, event: Covered, key: str) -> None:
         self.flush()
@@ -495,27 +507,38 @@ class _Player:
         self.flush()
         session = self._open()
         head = session.head_seq()
-        plan = clearing(
-            *(session, event),
-            seqs=self._seqs,
-            head=head,
-            by="import",
-            client_id=self._known.client_id(key),
-            ts=self._time,
-        )
-        if plan is None:
-            self._skip(event, key, "what it cleared is hidden", is_problem=False)
-            return
-        self._commit(event, key, plan, [], head)
 
-    def _commit(
-        self, event: Hid | Cleared, key: str, plan: Plan, copies: list[NewMessage], head: int
-    ) -> None:
+        def clear(bound: Collection[int]) -> bool:
+            plan = clearing(
+                *(session, event),
+                seqs=self._seqs,
+                head=head,
+                by="import",
+                client_id=self._known.client_id(key),
+                ts=self._time,
+                bound=bound,
+            )
+            if plan is not None:
+                self._commit(event, plan, [], head)
+            return plan is not None
+
+        if not self._around_pins(event, key, clear):
+            self._skip(event, key, "what it cleared is hidden", is_problem=False)
+
+    def _around_pins(
+        self, event: Event, key: str, commit: Callable[[Collection[int]], bool]
+    ) -> bool:
+        """Commit a plan, or report why it cannot be committed; False if there is none."""
         try:
-            written, *again = self._open().write_batch([plan, *copies], expected_seq=head)
+            return around_pins(commit)
         except (InvalidPlan, InvalidMessage) as error:
             self._skip(event, key, error.fact)
-            return
+            return True
+
+    def _commit(
+        self, event: Hid | Cleared, plan: Plan, copies: list[NewMessage], head: int
+    ) -> None:
+        written, *again = self._open().write_batch([plan, *copies], expected_seq=head)
         self._counts += Counter(controls=len(written.seqs), messages=len(again), again=len(again))
         self._remember(event, written.seqs[-1])
         for copy, receipt in zip(copies, again, strict=True):

@@ -4,11 +4,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.errors import InvalidIdentifier, InvalidMessage
+from roocontext.errors import InvalidIdentifier, InvalidMessage, InvalidPlan
 from roocontext.formats.events import Cleared, Event, Hid, Noted, Place, Problem, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.log.clearing import cleared_whole
@@ -19,6 +19,8 @@ from roocontext.log.readings import reader
 from roocontext.log.summary import TYPED, typed_in
 from roocontext.store.session import Session
 from roocontext.store.writing.items import Item, NewNote, SetTitle
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ def hiding(
     seqs: Mapping[str, int],
     head: int,
     by: str,
-    bound: Collection[int] = (),
+    bound: Collection[int],
 ) -> PlannedHide | None:
     """The plan of a condensation or truncation; None if the session shows nothing that it hides.
 
@@ -217,7 +219,7 @@ def clearing(
     by: str,
     client_id: str,
     ts: int | None,
-    bound: Collection[int] = (),
+    bound: Collection[int],
 ) -> Plan | None:
     """The plan of a clearing; None if the session shows nothing that it clears.
 
@@ -249,6 +251,22 @@ def clearing(
         client_id=client_id,
         ts=ts,
     )
+
+
+def around_pins(write: Callable[[Collection[int]], Result]) -> Result:
+    """Write a plan, and again without the messages for which it is refused.
+
+    `write` gets the messages that are bound to pins, as far as refusals have named them.
+    """
+    bound: set[int] = set()
+    while True:
+        try:
+            return write(bound)
+        except InvalidPlan as error:
+            pinned = getattr(error, "pinned", ())
+            if bound.issuperset(pinned):
+                raise
+            bound |= {*pinned}
 
 
 def _entries(names: Iterable[str], seqs: Mapping[str, int]) -> list[int]:

@@ -503,3 +503,25 @@ def test_parent_in_another_file_is_not_looked_for(store, file):
     resumed.user("two")
     take(store, resumed.path)
     assert words(chat_of(store, "claude-code:s-2")) == "two"
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_compaction_leaves_out_only_what_is_bound_to_a_pin(store, tmp_path, clears):
+    file = Transcript(tmp_path / "s-1.jsonl")
+    file.user("go")
+    for call in ("t1", "t2"):
+        file.reply(f"m-{call}", use(call))
+        file.result(call)
+    sent(store, file)
+    chat = store.session("claude-code:s-1")
+    chat.pin(next(row.seq for row in chat.view().messages if row.role == "assistant"))
+    if clears:
+        metadata = {"compactedToolIds": ["t1", "t2"]}
+        file.row("system", subtype="microcompact_boundary", microcompactMetadata=metadata)
+    else:
+        file.compact("in short")
+    sent(store, file)
+    cleared = [len(row.cleared) for row in chat.view().messages if row.cleared]
+    assert (cleared, words(chat)) == (
+        ([1], "go t1 =t1 t2 =t2") if clears else ([], "t1 =t1 in short")
+    )
