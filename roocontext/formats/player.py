@@ -7,7 +7,7 @@ returned to.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -301,9 +301,7 @@ class _Player:
         """Move on to an event that was imported before."""
         self._cursor = known
         self._remember(event, known.end - len(known.again))
-        self._end(event, known.end)
-        for name, seq in known.again:
-            self._copied(name, seq)
+        self._remember_copies(event, known.again)
 
     def _go_to_cursor(self) -> None:
         """Make the session what it was right after the last event that the source still has."""
@@ -365,11 +363,13 @@ class _Player:
         self._places |= named
         self._at = seq
 
-    def _copied(self, name: str | None, seq: int) -> None:
-        """A message was written again."""
-        if name is not None:
-            self._copies.append((name, seq, self._seqs.get(name, seq)))
-            self._seqs[name] = seq
+    def _remember_copies(self, event: Event, copies: Iterable[tuple[str | None, int]]) -> None:
+        """Messages were written again with an event: their names, and the copies."""
+        for name, seq in copies:
+            self._end(event, seq)
+            if name is not None:
+                self._copies.append((name, seq, self._seqs.get(name, seq)))
+                self._seqs[name] = seq
 
     def _end(self, event: Event, seq: int) -> None:
         """The event, whose last entry this is, is the place of later events."""
@@ -541,6 +541,5 @@ class _Player:
         written, *again = self._open().write_batch([plan, *copies], expected_seq=head)
         self._counts += Counter(controls=len(written.seqs), messages=len(again), again=len(again))
         self._remember(event, written.seqs[-1])
-        for copy, receipt in zip(copies, again, strict=True):
-            self._end(event, receipt.seq)
-            self._copied(copy.message_id, receipt.seq)
+        names = (copy.message_id for copy in copies)
+        self._remember_copies(event, zip(names, (receipt.seq for receipt in again), strict=True))

@@ -40,8 +40,8 @@ def _is_cline_name(path: Path) -> bool:
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file. Those of sub-agents lie next to it."""
-    problems: list[Problem] = []
-    document, about = _read(path, problems), _read(_beside(path, ".json"), problems)
+    # What is wrong with the files is reported when the events are read.
+    document, about = _read(path, []), _read(_beside(path, ".json"), [])
     session, owner = path.name.removesuffix(_ENDS), path.absolute().parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
     yield source_of(
@@ -50,7 +50,6 @@ def sources(path: Path) -> Iterator[Source]:
         path,
         partial(_events, path),
         parent=owner if is_child else None,
-        problems=problems,
         session=session,
         folder=non_empty(about.get("cwd")),
         version=non_empty(as_dict(document.get("origin")).get("version")),
@@ -62,7 +61,6 @@ def _beside(path: Path, end: str, name: str | None = None) -> Path:
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()  # all files are read again
     document = _read(path, problems)
     about = _read(_beside(path, ".json"), problems)
     compaction = _read(_beside(path, ".compaction.json"), problems)

@@ -91,15 +91,14 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a task folder, or of the one that a file lies in."""
     folder = path if path.is_dir() else path.parent
     name = folder.absolute().name
-    problems: list[Problem] = []
-    item = read_object(folder / _ITEM, problems) or _listed_item(folder)
+    # What is wrong with the files is reported when the events are read.
+    item = read_object(folder / _ITEM, []) or _listed_item(folder)
     yield source_of(
-        _tool(folder, _screen(folder, problems)),
+        _tool(folder, _screen(folder, [])),
         name,
         folder,
         partial(_events, folder),
         parent=non_empty(item.get("parentTaskId")),
-        problems=problems,
         session=name,
         folder=non_empty(item.get("workspace")) or non_empty(item.get("cwdOnTaskInitialization")),
         version=_version(folder),
@@ -108,7 +107,6 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()  # all files are read again
     rows, screen = _list(folder / API, problems), _screen(folder, problems)
     facts = {name: read_document(folder / name, problems) for name in (_ITEM, _METADATA, _EDITS)}
     listed, item = _listed_item(folder), as_dict(facts[_ITEM])
