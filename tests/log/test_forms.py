@@ -14,7 +14,7 @@ from roocontext.log.readings.converse import in_base64
 from support import four_formats, wrong_contents
 from support.examples import examples
 from support.provider_rules import CHECKS
-from support.provider_rules.anthropic import thoughtless
+from support.provider_rules.anthropic import displaced, thoughtless
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
 
 models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
@@ -47,6 +47,27 @@ def test_any_history_is_accepted_by_every_provider(messages, form, model, comple
     out = strict(form).compose(messages, model=model, complete=complete)
     assert CHECKS[form](out.messages, complete=complete, model=model) == []
     assert messages == before
+
+
+own_rows_of_anthropic = st.lists(
+    st.one_of(wrong_contents.anthropic_cases, st.tuples(st.just("anthropic"), acts)), max_size=9
+).map(hostile_rows)
+
+
+@given(own_rows_of_anthropic)
+def test_repairs_are_reported_if_and_only_if_another_object_is_sent(messages):
+    """And thinking is sent as it is stored, in its order, with nothing put before it."""
+    out = forms["anthropic"].compose(messages)
+    sent = [(it["role"], id(it["content"])) for it in out.messages]
+    assert (sent == [(row.role, id(row.content)) for row in messages]) == (not out.repairs)
+    assert displaced([row.content for row in messages], out.messages) == []
+    for repair in out.repairs:
+        content = messages[repair.seq - 1].content
+        assert repair.block is None or isinstance(content, str) or content[repair.block]
+    stored = [id(it) for row in messages for it in row.content if isinstance(it, dict)]
+    for it in flat(out.messages):
+        if it[1]["type"] == "thinking":
+            stored = stored[stored.index(id(it[1])) + 1 :]
 
 
 DROPPED = {Rule.DUPLICATE, Rule.MISPLACED, Rule.MALFORMED, Rule.UNKNOWN}
@@ -111,7 +132,7 @@ def test_output_of_a_form_goes_out_unchanged_as_the_stored_objects(history, form
 
 
 def own_rows(form, sent):
-    """Outgoing messages as rows that were stored in the form's own format."""
+    """Rows that were stored in the form's own format, of what it sent."""
     made = []
     for seq, item in enumerate(sent, 1):
         role = item.get("role") or ("user" if item["type"].endswith("_output") else "assistant")

@@ -8,15 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from roocontext import Counts, NewMessage, Plan, Store
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import (
-    DuplicateMessage,
     InvalidPlan,
     SessionPurged,
     StoreUnavailable,
     TurnTaken,
 )
-from roocontext.log.counting import Size
 from roocontext.store.proof.verify import PAGE
 from support.dialogue import fill
 from support.postgres_server import lock_waits
@@ -102,22 +100,6 @@ def test_erasure_that_was_held_up_can_be_finished(
         for suffix in ("", "-wal"):
             with open(lab.url + suffix, "rb") as file:  # noqa: PTH123 - bytes of two siblings
                 assert b"TOPSECRET" not in file.read()
-
-
-def test_client_id_twice_in_one_plan_is_refused(chat: Any) -> None:
-    fill(chat, 4)
-    rows = (NewMessage("user", "S", client_id="c"), NewMessage("assistant", "Yes.", client_id="c"))
-    plan = Plan(
-        head_seq=chat.head_seq(),
-        action="condense",
-        hides=((1, 3),),
-        rows=rows,
-        counts=Counts("bytes", Size(9), Size(1)),
-    )
-    for dry_run in (True, False):
-        with pytest.raises(DuplicateMessage):
-            chat.commit(plan, dry_run=dry_run)
-    assert chat.verify().ok
 
 
 def test_pair_is_not_separated_after_a_reused_id(chat: Any) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from roocontext import Kind, NewMessage, Plan, Store
-from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
-from roocontext.formats.jsonl import export_session, restore_file
+from roocontext import Kind, NewMessage, Plan
+from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed
 from roocontext.reports.why import why
 from support.dialogue import text
 from support.recalling import read, recall_for, search
@@ -59,12 +58,6 @@ class TestRecord:
         assert [one.hidden_by for one in long.audit()][:5] == [7] * 5
         assert long.verify().ok
 
-    def test_repeated_record_writes_nothing(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        first, again = long.record(REPLY, request), long.record(REPLY, request)
-        assert again == replace(first, new=False)
-        assert long.head_seq() == first.head_seq
-
     def test_repeated_record_says_what_became_of_the_covering(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
@@ -79,48 +72,11 @@ class TestRecord:
         cut = long.fork(first.seq).record(REPLY, request)
         assert (cut.seq, cut.compacted, cut.covering) == (first.seq, True, None)
 
-    def test_failed_compaction_hides_nothing(self, long: Any) -> None:
-        done = long.record(claude(readable(None), text("Going on.")))
-        assert (done.compacted, done.covering) == (False, None)
-        assert seqs(long) == [1, 2, 3, 4, 5, 6]
-
     def test_reply_with_a_failed_compaction_first_does_not_begin_a_request(self, long: Any) -> None:
         long.record(claude(readable(None), text("Going on."), readable("All so far.")))
         long.append("user", "go on")
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert [one["role"] for one in sent] == ["user", "assistant", "user"]
-
-    def test_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        long.append("user", "wait")
-        done = long.record(REPLY, request)
-        assert (done.hidden, done.unread) == (5, (6,))
-        assert seqs(long) == [6, 7]
-        sent = long.request("anthropic", model=CLAUDE)["messages"]
-        assert [one["role"] for one in sent] == ["assistant", "user"]
-        assert sent[1]["content"] in ("wait", [text("wait")])
-
-    def test_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        committed = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
-        done = long.record(REPLY, request)
-        assert done.hidden == 4
-        assert seqs(long) == [done.seq]
-        long.uncover(done.covering)
-        assert seqs(long) == [committed.seq, 3, 4, 5, done.seq]
-
-    def test_summary_of_such_a_summary_is_hidden_too(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        long.append("user", "wait")
-        first = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
-        plan = Plan.condense(long.view(), [first.seq, 3], "Shorter.", compat=True)
-        second = long.commit(plan)
-        long.commit(Plan.condense(long.view(), [5, 6], "Of both.", compat=True))
-        done = long.record(REPLY, request)
-        assert done.hidden == 2
-        assert second.seq not in seqs(long)
-        assert seqs(long) == [9, done.seq]
-        assert done.unread == (9,)
 
     def test_request_as_of_the_middle_of_a_plan(self, long: Any) -> None:
         companion = NewMessage("user", "Before it.")
@@ -130,26 +86,6 @@ class TestRecord:
         done = long.record(REPLY, request)
         assert (done.seq, done.hidden, done.unread) == (8, 5, ())
         assert seqs(long) == [8]
-        assert long.verify().ok
-
-    def test_compaction_after_a_rewind_since_its_request_hides_nothing(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        long.rewind(3)
-        done = long.record(REPLY, request)
-        assert (done.compacted, done.covering) == (True, None)
-        assert seqs(long) == [1, 2, 3, 7]
-        sent = long.messages("anthropic", model=CLAUDE)
-        assert "compaction" not in str(sent)
-        rules = [(one.seq, one.rule.value) for one in long.repairs("anthropic", model=CLAUDE)]
-        assert (7, "uncompacted") in rules
-
-    def test_newer_compaction_hides_the_earlier_one(self, long: Any) -> None:
-        for number in (1, 2):
-            request = long.request("anthropic", model=CLAUDE)
-            reply = claude(readable(f"All {number}."), text("Going on."), number=number)
-            done = long.record(reply, request)
-            long.append("user", "more")
-        assert seqs(long) == [done.seq, done.covering + 1]
         assert long.verify().ok
 
     def test_compaction_on_demand_that_a_newer_one_overtook_is_left_out(self, long: Any) -> None:
@@ -178,13 +114,6 @@ class TestTurns:
         long.record(claude(thought, text("Going on."), number=2), request)
         blocks = [readable("All so far."), thought, text("Going on.")]
         assert long.messages() == [{"role": "assistant", "content": blocks}]
-
-    def test_compaction_on_demand_leaves_the_turn_with_the_user(self, long: Any) -> None:
-        long.append("assistant", "answer 2", model=CLAUDE)
-        assert long.waits_for() == "user"
-        long.record(claude(readable("All so far."), stop_reason="compaction"))
-        assert long.waits_for() == "user"
-        assert seqs(long) == [7]
 
 
 @pytest.mark.every_leg
@@ -215,42 +144,6 @@ class TestOtherModels:
         assert seqs(long) == [1, 2, 3, 4, 5, 6]
         assert "question 0" in str(long.messages("anthropic", model=CLAUDE))
         assert "sealed" not in str(long.messages("openai-responses", model=GPT))
-
-
-@pytest.mark.every_leg
-class TestTimeTravel:
-    def test_covering_follows_rewind_undo_fork_and_as_of(self, long: Any, store: Any) -> None:
-        done = compacted(long)
-        before = seqs(long)
-        assert seqs(long, as_of=5) == [1, 2, 3, 4, 5]
-        assert seqs(long, as_of=6) == [1, 2, 3, 4, 5, 6]
-        assert long.view(as_of=6).messages[-1].compacted is None
-        assert long.view().messages[0].compacted is not None
-        long.rewind(5)
-        assert seqs(long) == [1, 2, 3, 4, 5]
-        long.undo()
-        assert seqs(long) == before
-        fork = long.fork()
-        assert seqs(fork) == before
-        assert fork.view().messages[0].compacted is not None
-        cut = long.fork(6)
-        assert seqs(cut) == [1, 2, 3, 4, 5, 6]
-        assert "compaction" not in str(cut.messages("anthropic", model=CLAUDE))
-        assert fork.verify().ok
-        assert cut.verify().ok
-        assert done.covering == 7
-
-    def test_uncovering_below_a_newer_one_is_refused(self, long: Any) -> None:
-        first = long.record(claude(readable("One."), text("a"), number=1))
-        long.append("user", "more")
-        second = long.record(claude(readable("Two."), text("b"), number=2))
-        with pytest.raises(UncoverRefused) as refused:
-            long.uncover(first.covering)
-        assert refused.value.hidden_by == second.covering
-        long.uncover(second.covering)
-        long.uncover(first.covering)
-        assert seqs(long) == [1, 2, 3, 4, 5, 6, 8, 9]
-        assert long.rebuild() == 0
 
 
 @pytest.mark.every_leg
@@ -311,27 +204,6 @@ def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any)
     done = long.record(compacted_answer("Short.", "question 1", "question 2"), request)
     assert done.hidden == 1
     assert seqs(long) == [summary, 3, 5, done.seq]
-
-
-def test_covering_survives_an_export_and_an_import(long: Any, tmp_path: Any) -> None:
-    request = long.request("anthropic", model=CLAUDE)
-    long.append("user", "wait")
-    done = long.record(REPLY, request)
-    path = tmp_path / "one.jsonl"
-    path.write_bytes(b"".join(export_session(long)))
-    with Store.open(":memory:") as other:
-        assert len(list(restore_file(other, path))) == 1
-        copy = other.session(long.id)
-        assert copy.view().messages == long.view().messages
-        assert copy.head() == long.head()
-        assert copy.verify().ok
-        assert copy.record(REPLY, request) == (replace(done, new=False))
-        assert copy.uncover(done.covering).returned == 5
-
-
-def test_redaction_lists_the_covering(long: Any) -> None:
-    done = long.record(REPLY)
-    assert long.redact(1).summaries == ((long.id, done.covering),)
 
 
 @pytest.mark.parametrize("model", [CLAUDE, GPT])

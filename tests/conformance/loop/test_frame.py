@@ -149,6 +149,7 @@ def test_store_without_frames_records_none(leg, opened):
         assert not chat.internals.keep_frame(system=SECRET)
         manager(chat, limit=100_000).manage(chat, system=SECRET)
         assert not chat.fork().internals.keep_frame(system=SECRET)
+        assert chat.request(system=SECRET)["system"] == SECRET
         assert recorded(chat) == []
 
 

@@ -78,46 +78,11 @@ def test_pending_call_has_its_name_and_input(talk):
     ]
 
 
-def test_users_words_close_the_calls_before_them(talk):
-    talk.asks(A, B)
-    talk.gets(A)
-    talk.says("user", "never mind")
-    assert talk.state == MODEL
-    talk.gets(B)
-    assert talk.state == MODEL
-
-
 def test_results_with_text_are_the_users_words(chat):
     chat.append(*asking("anthropic", A, B))
     _, blocks = result("anthropic", A, "done")
     chat.append("user", [*blocks, {"type": "text", "text": "stop"}])
     assert (chat.waits_for(), chat.pending()) == MODEL
-
-
-def test_only_the_last_run_of_replies_waits(talk):
-    talk.asks(A)
-    talk.says("user")
-    first, second = talk.asks(("c", "read")), talk.asks(("d", "read"))
-    talk.gets(("d", "read"))
-    assert talk.state == ("tools", [(first, 0)])
-    talk.says("assistant", "I go on without it.")
-    assert talk.state == USER
-    talk.chat.rewind(second)
-    assert talk.state == ("tools", [(first, 0), (second, 0)])
-
-
-def test_rewound_result_does_not_answer_and_a_rewound_call_does_not_wait(talk):
-    start = talk.says("user")
-    call = talk.asks(A)
-    talk.gets(A)
-    talk.chat.rewind(call)
-    assert talk.state == ("tools", [(call, 0)])
-    talk.chat.undo()
-    assert talk.state == MODEL
-    talk.chat.rewind(start)
-    assert talk.state == MODEL
-    talk.chat.rewind(0)
-    assert talk.state == USER
 
 
 def test_instructions_in_a_foreign_format_are_nobodys_turn(chat):
@@ -128,43 +93,6 @@ def test_instructions_in_a_foreign_format_are_nobodys_turn(chat):
     chat.append("developer", {"role": "developer", "content": "Go on."}, format="openai")
     assert [call.place for call in chat.pending()] == [(seq, 0)]
     assert chat.waits_for() == "tools"
-
-
-@pytest.mark.every_leg
-def test_hidden_messages_count_for_the_turn_and_summaries_do_not(chat):
-    fill(chat, 3)
-    chat.append(*asking("anthropic", A))
-    chat.append(*result("anthropic", A, "done"))
-    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4, 5], "S", at_end=True))
-    assert (chat.waits_for(), chat.pending()) == MODEL
-    chat.append("assistant", "ok")
-    chat.commit(Plan.truncate(chat.view(), [7], "M"))
-    assert (chat.waits_for(), chat.pending()) == USER
-
-
-def test_message_that_came_while_the_model_ran_is_answered(talk):
-    asked = talk.says("user")
-    talk.says("user", "and that?")
-    talk.says("assistant", asked_at=asked)
-    assert talk.state == MODEL
-    talk.says("assistant", asked_at=3)
-    assert talk.state == USER
-
-
-def test_result_that_came_while_the_model_ran_is_answered(talk):
-    talk.says("user")
-    asked = talk.asks(A)
-    talk.gets(A)
-    talk.says("assistant", asked_at=asked)
-    assert talk.state == MODEL
-
-
-def test_message_that_was_rewound_while_the_model_ran_is_not(talk):
-    asked = talk.says("user")
-    talk.says("user", "and that?")
-    talk.chat.rewind(asked)
-    talk.says("assistant", asked_at=asked)
-    assert talk.state == USER
 
 
 def test_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
@@ -199,13 +127,6 @@ def test_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     assert chat.waits_for() == turn
 
 
-def test_notes_after_the_last_message_change_nothing(talk):
-    seq = talk.asks(A)
-    for number in range(20):
-        talk.chat.note("remark", {"number": number})
-    assert talk.state == ("tools", [(seq, 0)])
-
-
 # Answers
 
 
@@ -233,23 +154,6 @@ def test_answer_has_the_form_of_a_result_in_the_format(talk):
     assert (message.role, message.content, message.format) == (*expected, talk.form)
 
 
-def test_answer_stored_by_append_counts_too(talk):
-    talk.asks(A, B)
-    seq = talk.gets(A)
-    again = talk.chat.answer((1, 0), "done")
-    assert (again.seq, again.new) == (seq, False)
-    assert talk.chat.answer((1, 1), "done").new
-
-
-def test_rewound_answer_does_not_count(talk):
-    talk.asks(A)
-    talk.chat.answer((1, 0), "done")
-    talk.chat.rewind(1)
-    again = talk.chat.answer((1, 0), "done again")
-    assert (again.seq, again.new) == (4, True)
-    assert talk.state == MODEL
-
-
 def test_calls_with_the_same_id_are_answered_one_by_one(talk):
     talk.asks(A, A)
     talk.asks(A)
@@ -260,17 +164,6 @@ def test_calls_with_the_same_id_are_answered_one_by_one(talk):
     assert talk.state == MODEL
 
 
-def test_no_plan_separates_a_call_from_the_answer_that_names_it(talk):
-    talk.asks(A)
-    talk.asks(A)
-    talk.chat.answer((1, 0), "first")
-    talk.chat.answer((2, 0), "second")
-    for hidden in ([2, 3], [1, 4], [3], [1]):
-        with pytest.raises(InvalidPlan, match="separate"):
-            talk.chat.commit(Plan.condense(talk.chat.view(), hidden, "S"), dry_run=True)
-    assert talk.chat.commit(Plan.condense(talk.chat.view(), [1, 3], "S")).seq == 5
-
-
 def test_calls_without_ids_are_answered_in_any_order(chat):
     chat.append(*asking("gemini", ("", "read"), ("", "read")), format="gemini")
     chat.answer((1, 1), "second")
@@ -279,25 +172,6 @@ def test_calls_without_ids_are_answered_in_any_order(chat):
     assert chat.waits_for() == "model"
     sent = chat.messages("gemini")[-1]["parts"]
     assert [part["functionResponse"]["response"]["output"] for part in sent] == ["first", "second"]
-
-
-def test_call_that_is_closed_can_still_be_answered(talk):
-    talk.asks(A)
-    talk.says("user", "never mind")
-    assert talk.chat.answer((1, 0), "late").new
-    assert not talk.chat.answer((1, 0), "late").new
-    assert talk.state == MODEL
-
-
-def test_hidden_calls_and_answers_count(chat):
-    fill(chat, 1)
-    chat.append(*asking("anthropic", A))
-    chat.answer((2, 0), "done")
-    chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S"))
-    assert not chat.answer((2, 0), "again").new
-    chat.rewind(2)
-    chat.append("assistant", "ok")
-    assert chat.answer((2, 0), "again").new
 
 
 def test_failure_is_kept_in_every_format(talk):

@@ -49,13 +49,6 @@ def test_second_runner_is_refused_with_the_holder_and_the_end(chat):
         assert "first has the turn of session 's' until" in str(refused.value)
 
 
-def test_turn_is_free_when_it_has_ended(chat):
-    for _ in range(2):
-        with chat.turn() as turn:
-            assert turn.is_held
-        assert not turn.is_held
-
-
 def test_turn_ends_with_an_error_too(chat):
     with pytest.raises(ZeroDivisionError), chat.turn():
         raise ZeroDivisionError
@@ -145,12 +138,6 @@ def test_turn_is_no_part_of_the_log(lab, chat):
         assert lab.sql("SELECT session_id FROM turns") == [("s",)]
         assert chat.verify().ok
         assert chat.rebuild() == 0
-
-
-def test_fork_made_in_a_turn_is_free(chat):
-    with chat.turn() as turn:
-        fork = turn.fork(session_id="fork")
-    fork.append("user", "hello")
 
 
 def test_purge_ends_a_turn(lab, chat):

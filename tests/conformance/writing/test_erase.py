@@ -1,11 +1,9 @@
 """Redaction and purge: the only ways to delete content, and what they leave."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from roocontext import Plan
 from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
 from support.dialogue import call, fill, result, seqs, state, text
 
@@ -39,59 +37,12 @@ def test_redaction_leaves_a_skeleton(chat):
     assert chat.verify().ok
 
 
-def test_redaction_changes_no_version_and_keeps_the_chain(chat):
-    fill(chat, 3)
-    head, head_seq = chat.head(), chat.head_seq()
-    chat.redact(2)
-    assert chat.head_seq() == head_seq
-    assert chat.verify(head).ok
-    assert [note.target for note in chat.notes("redaction")] == [2]
-    assert chat.rebuild() == 0
-
-
-def test_redaction_that_is_repeated_changes_nothing(chat):
-    fill(chat, 2)
-    chat.redact(1)
-    before = state(chat)
-    again = chat.redact(1)
-    assert (again.changed, again.copies) == (False, ((chat.id, 1),))
-    assert state(chat) == before
-
-
-def test_redaction_follows_the_copies_in_forks_and_parents(chat):
-    fill(chat, 4)
-    chat.append("user", SECRET)
-    early = chat.fork(3)
-    fork = chat.fork()
-    second = fork.fork(5)
-    chats = (chat, fork, second)
-    head_seqs = [c.head_seq() for c in chats]
-    done = second.redact(5)
-    assert set(done.copies) == {(c.id, 5) for c in chats}
-    for c, head_seq in zip(chats, head_seqs, strict=True):
-        assert SECRET not in repr([*c.audit()])
-        assert c.verify().ok
-        assert c.head_seq() == head_seq
-    assert early.notes("redaction") == []
-    assert early.verify().ok
-
-
 def test_equal_content_elsewhere_is_no_copy(store):
     one, other = store.create(), store.create()
     for chat in (one, other):
         chat.append("user", SECRET)
     assert one.redact(1).copies == ((one.id, 1),)
     assert SECRET in repr(other.view())
-
-
-def test_redaction_does_not_list_summaries_for_rewound_rows(chat):
-    fill(chat, 4)
-    chat.rewind(to=2)
-    later = fill(chat, 2)
-    plan = Plan.condense(chat.view(), [2, *later], "S")
-    chat.commit(replace(plan, hides=((2, later[-1]),)))
-    assert chat.redact(3).summaries == ()
-    assert chat.redact(2).summaries == ((chat.id, chat.head_seq()),)
 
 
 def test_redaction_of_no_message_is_refused(chat):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roocontext import NewMessage, Plan, RooContextError
+from roocontext import NewMessage
 from roocontext.errors import InvalidMessage, MessageNotFound
 from support.dialogue import fill, state
 
@@ -117,10 +117,6 @@ def test_entries_of_the_same_batch_may_be_named(chat):
     assert chat.verify().ok
 
 
-def test_request_may_have_read_an_empty_log(chat):
-    assert written(chat, chat.append("assistant", "hello", asked_at=0).seq).asked_at == 0
-
-
 def test_repeated_request_is_compared_by_its_content_only(chat):
     fill(chat, 2)
     first = chat.append("user", "x", client_id="c", extra={"a": 1}, asked_at=1)
@@ -155,18 +151,3 @@ def test_redaction_erases_extra_and_keeps_references(lab):
         assert (entry.extra, entry.asked_at, entry.answers) == (None, 1, (1, 0))
         assert copy.verify().ok
     assert not any("secret" in str(row) for row in lab.sql("SELECT extra FROM entries"))
-
-
-def test_plan_may_bring_extra(chat):
-    said = fill(chat, 8)
-    companion = NewMessage("user", "Go on.", extra={"why": "long"}, asked_at=8)
-    done = chat.commit(Plan.condense(chat.view(), said[:6], "S", companions=[companion]))
-    found = [written(chat, seq) for seq in (9, 10)]
-    assert {done.seq} < {9, 10}
-    assert [entry.extra for entry in found if entry.asked_at == 8] == [{"why": "long"}]
-
-
-def test_errors_do_not_quote_extra(chat):
-    with pytest.raises(RooContextError) as caught:
-        chat.append("user", "x", extra={"a secret": {1}})
-    assert "secret" not in str(caught.value)

@@ -1,7 +1,10 @@
-"""Plans: condense, truncate and clear; dry runs, places, and everything that is refused."""
+"""Plans: condense, truncate and clear; their receipts, and what is refused whatever the session.
+
+`conformance/test_machine.py` compares with the oracle what any plan hides, where its rows stand,
+and if it is refused.
+"""
 
 from dataclasses import replace
-from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -10,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roocontext import Counts, NewMessage, Plan
-from roocontext.errors import InvalidOption, InvalidPlan, VersionConflict
+from roocontext.errors import DuplicateMessage, InvalidOption, InvalidPlan, VersionConflict
 from roocontext.log.counting import Size
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, LEFT_OUT, Action
@@ -42,46 +45,140 @@ def refused(chat, plan, error=InvalidPlan):
     return caught.value
 
 
-def said_now(chat):
-    return [message.content for message in chat.view().messages]
-
-
-def position(chat, seq):
-    return next(iter(chat.audit(after=seq - 1))).entry.details["position"]
-
-
-def test_condense_hides_behind_a_summary(chat):
+def test_each_action_has_its_receipt(chat):
     said = fill(chat, 6)
+    _, told = work(chat, output="long " * 100)
     done = chat.commit(Plan.condense(chat.view(), said[1:4], "what was said"))
-    assert (done.action, done.seq, done.head_seq, done.rows) == ("condense", 7, 7, (7,))
-    assert (done.hidden, done.cleared, done.dry_run) == (3, 0, False)
-    assert done.hash == chat.head().hash
+    assert (done.action, done.seq, done.head_seq, done.rows) == ("condense", 9, 9, (9,))
+    assert (done.hidden, done.cleared, done.dry_run, done.hash) == (3, 0, False, chat.head().hash)
     summary = chat.view().messages[1]
     assert (summary.kind, summary.role, summary.content) == ("summary", "user", "what was said")
     assert summary.compaction_id == done.compaction_id is not None
-    assert shown(chat) == [1, 7, 5, 6]
-
-
-def test_truncate_hides_behind_a_marker(chat):
-    said = fill(chat, 6)
-    done = chat.commit(Plan.truncate(chat.view(), said[:4]))
-    marker = chat.view().messages[0]
-    assert (marker.kind, marker.content) == ("marker", LEFT_OUT)
-    assert marker.compaction_id == done.compaction_id
-    assert shown(chat) == [7, 5, 6]
-    entries = list(chat.audit())
-    assert [e.truncation_parent for e in entries[:4]] == [7] * 4
-    assert [e.condense_parent for e in entries] == [None] * 7
-
-
-def test_clear_shows_a_placeholder(chat):
-    fill(chat, 1)
-    _, told = work(chat, output="long " * 100)
     done = chat.commit(Plan.clear(chat.view(), [(told, 0)]))
     assert (done.action, done.rows, done.hidden, done.cleared) == ("clear", (), 0, 1)
     assert done.compaction_id is None
     assert chat.view().messages[-1].content[0]["content"] == CLEARED
-    assert shown(chat) == [1, 2, 3]
+    marker = chat.commit(Plan.truncate(chat.view(), [said[0], 9])).compaction_id
+    first = chat.view().messages[0]
+    assert (first.kind, first.content, first.compaction_id) == ("marker", LEFT_OUT, marker)
+    assert shown(chat) == [11, 5, 6, 7, 8]
+
+
+def test_plan_after_other_writes_is_refused_with_the_versions(chat):
+    said = fill(chat, 6)
+    plan = Plan.condense(chat.view(), said[:2], "S")
+    chat.commit(Plan.condense(chat.view(), said[3:5], "T"))
+    error = refused(chat, plan, VersionConflict)
+    assert (error.expected, error.actual) == (6, 7)
+    refused(chat, replace(plan, head_seq=9), VersionConflict)
+
+
+def test_pin_that_refuses_a_plan_is_named(chat):
+    said = fill(chat, 6)
+    plan = Plan.condense(chat.view(), said[:4], "S")
+    chat.pin(said[2])
+    for compat in (False, True):
+        assert refused(chat, replace(plan, compat=compat)).pinned == [said[2]]
+
+
+def test_plan_that_shrinks_nothing_is_refused_with_its_counts(chat):
+    said = fill(chat, 3)
+    error = refused(chat, Plan.condense(chat.view(), said[:1], WORDS * 2))
+    assert error.after >= error.before
+    refused(chat, raw(chat, (1, 2), counts=None))
+    _, told = work(chat, output="x")
+    refused(chat, Plan.clear(chat.view(), [(told, 0)], "a longer placeholder"))
+
+
+def test_companion_may_stand_before_the_summary(chat):
+    fill(chat, 4)
+    rows = (NewMessage("user", "What was done?"), NewMessage("assistant", "This."))
+    plan = Plan.condense(chat.view(), [1, 2, 3], rows[1])
+    done = chat.commit(replace(plan, rows=rows, lead=1))
+    assert (shown(chat), done.rows, done.seq) == ([5, 6, 4], (5, 6), 6)
+    entries = list(chat.audit())
+    assert [entry.kind for entry in entries[4:]] == ["companion", "summary"]
+    assert [entry.condense_parent for entry in entries[:3]] == [6] * 3
+
+
+def clears(*blocks):
+    return {"action": Action.CLEAR, "hides": (), "rows": (), "clears": blocks}
+
+
+BLANKS = ("", " \n\t", [], [text(" ")], [text("")])
+CONTRADICTORY = {
+    "no range": {"hides": ()},
+    "a range that ends before it begins": {"hides": ((2, 1),)},
+    "ranges in another order": {"hides": ((3, 4), (1, 2))},
+    "ranges with a common entry": {"hides": ((1, 2), (2, 3))},
+    "a range beyond the log": {"hides": ((1, 99),)},
+    "a range from entry 0": {"hides": ((0, 1),)},
+    "no row": {"rows": ()},
+    "ranges and clearings": {"clears": ((6, 0),)},
+    "a clearing with a row": {**clears((6, 0)), "rows": (NewMessage("user", "S"),)},
+    "a clearing that hides": {**clears((6, 0)), "hides": ((1, 2),)},
+    "a clearing of nothing": clears(),
+    "a clearing of a text": clears((5, 0)),
+    "a clearing of a call": clears((5, 1)),
+    "a clearing of a message without blocks": clears((1, 0)),
+    "a clearing of a block after the last": clears((6, 2)),
+    "a clearing of a block before the first": clears((6, -1)),
+    "a clearing of an entry after the last": clears((99, 0)),
+    "a clearing of entry 0": clears((0, 0)),
+    "a clearing of a block twice": clears((6, 0), (6, 0)),
+    **{f"the summary {it!r}": {"rows": (NewMessage("user", it),)} for it in BLANKS},
+    **{
+        f"the lead {lead}": {
+            "rows": (NewMessage("user", "a"), NewMessage("user", "b")),
+            "lead": lead,
+        }
+        for lead in (-1, 2, 1.0, True)
+    },
+}
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("changes", CONTRADICTORY.values(), ids=CONTRADICTORY)
+def test_contradictory_plan_is_refused(chat, changes):
+    fill(chat, 4)
+    work(chat, ["t1", "t2"], output="long " * 50)
+    for compat in (False, True):
+        refused(chat, replace(raw(chat, (1, 2)), **changes, compat=compat))
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize(
+    "options", [{"companions": 5}, {"companions": ["a"]}, {"companions": [None]}]
+)
+def test_companions_that_are_no_messages_are_refused(chat, options):
+    fill(chat, 4)
+    with pytest.raises(InvalidPlan, match="companions must be messages"):
+        Plan.condense(chat.view(), [1, 2], "short", **options)
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("keep", [5, (1,), (1, 2, 3), ("a", 1), (1.5, 1)], ids=str)
+def test_keep_that_is_no_two_numbers_is_refused(chat, keep):
+    _, told = work(chat, output="long " * 50)
+    with pytest.raises(InvalidPlan, match="keep must be two numbers"):
+        Plan.clear(chat.view(), [(told, 0)], keep=keep)
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("blocks", [[([1], 0)], [(1, 0), ("a", 0)]], ids=str)
+def test_blocks_that_are_no_pairs_of_numbers_are_refused(chat, blocks):
+    work(chat)
+    with pytest.raises(InvalidPlan, match="must be pairs of numbers"):
+        Plan.clear(chat.view(), blocks)
+
+
+def test_client_id_of_a_summary_is_given_once(chat):
+    fill(chat, 6)
+    chat.append("user", "x", client_id="taken")
+    taken = NewMessage("user", "S", client_id="taken")
+    refused(chat, raw(chat, (1, 2), rows=(taken,)), DuplicateMessage)
+    twice = (NewMessage("user", "S", client_id="c"), NewMessage("assistant", "Yes.", client_id="c"))
+    refused(chat, raw(chat, (1, 2), rows=twice), DuplicateMessage)
 
 
 def test_record_of_a_plan_is_in_the_log(chat):
@@ -101,18 +198,6 @@ def test_record_of_a_plan_is_in_the_log(chat):
         "policy": "roo",
         "trigger": "auto",
     }
-
-
-def test_rows_of_a_plan_share_the_gap_evenly(chat):
-    said = fill(chat, 4)
-    companions = (NewMessage("assistant", "ok"), NewMessage("user", "go"))
-    chat.commit(Plan.condense(chat.view(), said[:2], "S", companions=companions))
-    quarter = natural_position(1) // 4
-    expected = [natural_position(2) + quarter * n for n in (1, 2, 3)]
-    assert [position(chat, seq) for seq in (5, 6, 7)] == expected
-    assert shown(chat) == [5, 6, 7, 3, 4]
-    ids = {message.compaction_id for message in chat.view().messages[:3]}
-    assert len(ids) == 1
 
 
 def test_exhausted_gap_is_refused(chat):
@@ -135,138 +220,11 @@ def test_summary_of_rows_redacted_since_is_refused(chat):
     chat.commit(Plan.condense(chat.view(), said[:4], "S"))
 
 
-def test_companion_may_stand_before_the_summary(chat):
-    said = [chat.append("user", f"message {n}").seq for n in range(4)]
-    rows = (NewMessage("user", "What was done?"), NewMessage("assistant", "This."))
-    plan = Plan.condense(chat.view(), said[:3], rows[1])
-    done = chat.commit(replace(plan, rows=rows, lead=1))
-    assert said_now(chat) == ["What was done?", "This.", "message 3"]
-    assert done.rows == (done.seq - 1, done.seq)
-    kinds = {entry.seq: entry.kind for entry in chat.audit()}
-    assert [kinds[seq] for seq in done.rows] == ["companion", "summary"]
-    assert {entry.condense_parent for entry in chat.audit() if entry.seq in said[:3]} == {done.seq}
-    chat.rewind(to=said[-1])
-    assert said_now(chat) == ["message 0", "message 1", "message 2", "message 3"]
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("lead", [-1, 2, 1.0, True])
-def test_companion_alone_is_no_summary(chat, lead):
-    said = [chat.append("user", f"message {n}").seq for n in range(4)]
-    rows = (NewMessage("user", "a"), NewMessage("assistant", "b"))
-    plan = Plan.condense(chat.view(), said[:3], rows[1])
-    with pytest.raises(InvalidPlan):
-        chat.commit(replace(plan, rows=rows, lead=lead))
-
-
 def test_many_companions_share_one_gap(chat):
     fill(chat, 3)
     many = tuple(NewMessage("user", "x") for _ in range(40))
     rows = chat.commit(raw(chat, (1, 2), rows=many)).rows
     assert shown(chat) == [*rows, 3]
-
-
-def test_plan_is_committed_after_appends(chat):
-    said = fill(chat, 6)
-    plan = Plan.condense(chat.view(), said[1:], "S")
-    fill(chat, 2)
-    chat.set_title("noted")
-    done = chat.commit(plan)
-    assert done.hidden == 5
-    assert shown(chat) == [1, done.seq, 7, 8]
-
-
-@pytest.mark.parametrize("between", ["condense", "truncate", "clear", "rewind", "undo"])
-def test_plan_after_other_writes_is_refused(chat, between):
-    said = fill(chat, 6)
-    _, told = work(chat, output="long " * 100)
-    if between == "undo":
-        chat.rewind(to=chat.head_seq() - 2)
-    plan = Plan.condense(chat.view(), said[:2], "S")
-    view = chat.view()
-    {
-        "condense": lambda: chat.commit(Plan.condense(view, said[3:5], "T")),
-        "truncate": lambda: chat.commit(Plan.truncate(view, said[3:5], "T")),
-        "clear": lambda: chat.commit(Plan.clear(view, [(told, 0)])),
-        "rewind": lambda: chat.rewind(to=told - 1),
-        "undo": chat.undo,
-    }[between]()
-    error = refused(chat, plan, VersionConflict)
-    assert (error.expected, error.actual) == (plan.head_seq, chat.head_seq())
-
-
-def test_plan_of_a_future_version_is_refused(chat):
-    fill(chat, 3)
-    refused(chat, replace(raw(chat, (1, 2)), head_seq=9), VersionConflict)
-
-
-def test_plan_is_committed_once(chat):
-    said = fill(chat, 4)
-    plan = Plan.condense(chat.view(), said[:2], "S")
-    chat.commit(plan)
-    refused(chat, plan, VersionConflict)
-
-
-def test_pinned_rows_are_not_hidden(chat):
-    said = fill(chat, 6)
-    plan = Plan.condense(chat.view(), said[:4], "S")
-    chat.pin(said[2])
-    for compat in (False, True):
-        error = refused(chat, replace(plan, compat=compat))
-        assert error.pinned == [said[2]]
-    around = [seq for seq in said[:4] if seq != said[2]]
-    chat.commit(Plan.condense(chat.view(), around, "S"))
-    assert shown(chat) == [said[2], 7 + 1, 5, 6]
-
-
-@pytest.mark.parametrize("end", [0, 1])
-def test_pinned_rows_tool_partner_is_not_hidden(chat, end):
-    said = fill(chat, 2)
-    pair = work(chat)
-    fill(chat, 1)
-    chat.pin(pair[end])
-    other = pair[1 - end]
-    refused(chat, raw(chat, (other, other)))
-    refused(chat, raw(chat, (other, other), compat=True))
-    assert chat.commit(raw(chat, (said[0], said[1]))).hidden == 2
-
-
-@pytest.mark.parametrize("end", [0, 1], ids=["call", "result"])
-def test_output_of_a_pinned_pair_is_not_cleared(chat, end):
-    fill(chat, 1)
-    pair = work(chat, output="long " * 100)
-    plan = Plan.clear(chat.view(), [(pair[1], 0)])
-    chat.pin(pair[end])
-    refused(chat, plan)
-    if end == 1:
-        refused(chat, replace(plan, compat=True))
-
-
-def test_plan_of_rows_that_are_not_live_is_refused(chat):
-    said = fill(chat, 6)
-    chat.rewind(to=said[2])
-    for stretch in ((4, 5), (3, 5), (4, 4)):
-        for compat in (False, True):
-            refused(chat, raw(chat, stretch, compat=compat))
-
-
-def test_plan_of_entries_that_are_no_messages_is_refused(chat):
-    fill(chat, 2)
-    chat.set_title("note")
-    fill(chat, 2)
-    for stretch in ((3, 4), (2, 3), (3, 3), (0, 1)):
-        refused(chat, raw(chat, stretch))
-        refused(chat, raw(chat, stretch, compat=True))
-
-
-def test_tool_call_stays_with_its_result(chat):
-    said = fill(chat, 2)
-    asked, told = work(chat, ["t1", "t2"])
-    fill(chat, 1)
-    for stretch in ((asked, asked), (told, told), (said[0], asked)):
-        error = refused(chat, raw(chat, stretch))
-        assert (error.call, error.result) == (asked, told)
-    assert chat.commit(raw(chat, (said[0], told))).hidden == 4
 
 
 def test_pairs_are_found_without_reading_a_message(lab):
@@ -304,16 +262,6 @@ def test_tool_ids_may_be_any_string(chat, tool_id):
     assert chat.fork().verify().ok
 
 
-def test_plan_that_shrinks_nothing_is_refused(chat):
-    said = fill(chat, 3)
-    for counts in (None, Counts("given", Size(10), Size(10)), Counts("given", Size(10), Size(11))):
-        refused(chat, raw(chat, (1, 2), counts=counts))
-    error = refused(chat, Plan.condense(chat.view(), said[:1], WORDS * 2))
-    assert error.after >= error.before
-    _, told = work(chat, output="x")
-    refused(chat, Plan.clear(chat.view(), [(told, 0)], "a longer placeholder"))
-
-
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("counter", ["o200k_base", None, 5])
 def test_plan_counts_by_a_named_counter(chat, counter):
@@ -331,104 +279,6 @@ def test_plan_counts_by_a_named_counter(chat, counter):
                 make(view, *given_, counter=counter)
 
 
-def test_compat_plan_may_grow_and_split_pairs(chat):
-    said = fill(chat, 4)
-    asked, told = work(chat)
-    assert chat.commit(raw(chat, (asked, asked), counts=None, compat=True)).hidden == 1
-    assert shown(chat) == [*said, told + 1, told]
-    grown = Counts("g", Size(1), Size(9))
-    assert chat.commit(raw(chat, (1, 2), counts=grown, compat=True)).hidden == 2
-    assert chat.verify().ok
-
-
-def test_compat_plan_may_clear_what_is_hidden(chat):
-    fill(chat, 1)
-    asked, told = work(chat, output="long " * 50)
-    chat.commit(raw(chat, (asked, told)))
-    plan = Plan(head_seq=chat.head_seq(), action=Action.CLEAR, clears=((told, 0),), counts=SMALLER)
-    refused(chat, plan)
-    assert chat.commit(replace(plan, compat=True)).cleared == 1
-    assert list(chat.audit())[told - 1].cleared == ((0, chat.head_seq()),)
-
-
-def test_clearing_of_other_blocks_is_refused(chat):
-    fill(chat, 1)
-    asked, told = work(chat, ["t1", "t2"], output="long " * 50)
-    view = chat.view()
-    base = Plan.clear(view, [(told, 0)])
-    for clears in (
-        ((asked, 0),),
-        ((asked, 1),),
-        ((1, 0),),
-        ((told, 2),),
-        ((told, -1),),
-        ((99, 0),),
-        ((0, 0),),
-        ((told, 0), (told, 0)),
-        (),
-    ):
-        for compat in (False, True):
-            refused(chat, replace(base, clears=clears, compat=compat))
-    chat.commit(base)
-    again = replace(Plan.clear(view, [(told, 0)]), head_seq=chat.head_seq())
-    for compat in (False, True):
-        refused(chat, replace(again, compat=compat))
-    chat.rewind(to=asked)
-    refused(chat, replace(again, clears=((told, 1),), head_seq=chat.head_seq(), compat=True))
-
-
-def test_contradictory_plan_is_refused(chat):
-    fill(chat, 4)
-    _, told = work(chat, output="long " * 50)
-    good = raw(chat, (1, 2))
-    for plan in (
-        replace(good, hides=()),
-        replace(good, hides=((2, 1),)),
-        replace(good, hides=((3, 4), (1, 2))),
-        replace(good, hides=((1, 2), (2, 3))),
-        replace(good, hides=((1, 99),)),
-        replace(good, rows=()),
-        replace(good, clears=((told, 0),)),
-        replace(good, action=Action.CLEAR, hides=(), clears=((told, 0),)),
-        replace(good, action=Action.CLEAR, rows=(), clears=((told, 0),)),
-    ):
-        for compat in (False, True):
-            refused(chat, replace(plan, compat=compat))
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        *(({"companions": odd}, "companions must be messages") for odd in (5, ["a text"], [None])),
-        *(
-            ({"keep": odd}, "keep must be two numbers")
-            for odd in (5, (1,), (1, 2, 3), ("a", 1), (1.5, 1))
-        ),
-        *(
-            ({"blocks": odd}, "must be pairs of numbers")
-            for odd in ([([1], 0)], [(1, 0), ("a", 0)])
-        ),
-    ],
-    ids=str,
-)
-def test_parts_of_a_plan_that_are_none_are_refused(chat, options, why):
-    said = fill(chat, 4)
-    _, told = work(chat, output="long " * 50)
-    clearing = partial(Plan.clear, chat.view(), blocks=[(told, 0)])
-    condensing = partial(Plan.condense, chat.view(), said[:2], "short")
-    with pytest.raises(InvalidPlan, match=why):
-        (condensing if "companions" in options else clearing)(**options)
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("blank", ["", " \n\t", [], [text(" ")], [text("")]])
-def test_summary_without_text_is_refused(chat, blank):
-    fill(chat, 4)
-    for compat in (False, True):
-        refused(chat, raw(chat, (1, 2), rows=(NewMessage("user", blank),), compat=compat))
-
-
 def test_summary_may_be_any_message(chat):
     said = fill(chat, 4)
     summary = NewMessage(
@@ -438,16 +288,6 @@ def test_summary_may_be_any_message(chat):
     entry = list(chat.audit())[-1].entry
     assert (entry.role, entry.message_id, entry.client_id) == ("assistant", "m", "c")
     assert (entry.model, entry.usage) == ("x", {"n": 1})
-
-
-def test_summarys_client_id_is_not_given_twice(chat):
-    said = fill(chat, 6)
-    chat.append("user", "x", client_id="taken")
-    summary = NewMessage("user", "S", client_id="taken")
-    refused_with = state(chat)
-    with pytest.raises(VersionConflict):  # DuplicateMessage is one
-        chat.commit(Plan.condense(chat.view(), said[:2], summary))
-    assert state(chat) == refused_with
 
 
 _some = st.lists(st.sampled_from("ab"), min_size=1, max_size=2)

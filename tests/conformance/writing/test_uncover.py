@@ -1,4 +1,7 @@
-"""Uncovering: what it brings back, what it leaves alone, and what it refuses."""
+"""Uncovering: its receipt, what it leaves alone, and what it refuses.
+
+`conformance/test_machine.py` compares what it brings back with the oracle.
+"""
 
 from dataclasses import replace
 
@@ -13,17 +16,13 @@ from roocontext.errors import (
     UndoRefused,
     VersionConflict,
 )
-from support.dialogue import at, fill, shown, state, work
+from support.dialogue import at, fill, shown, state
 
 OK = NewMessage("assistant", "ok")
 
 
 def condense(chat, hide, **options):
     return chat.commit(Plan.condense(chat.view(), hide, "S", **options)).seq
-
-
-def truncate(chat, hide, **options):
-    return chat.commit(Plan.truncate(chat.view(), hide, "M", **options)).seq
 
 
 def refused(chat, seq):
@@ -35,87 +34,22 @@ def refused(chat, seq):
     return caught.value
 
 
-def tags(chat):
-    return {entry.seq: entry.uncovered_by for entry in chat.audit() if entry.uncovered_by}
-
-
-@pytest.mark.every_leg
-@pytest.mark.parametrize("hide", [condense, truncate])
-def test_uncover_shows_the_hidden_rows_and_keeps_later_ones(chat, hide):
-    fill(chat, 6)
-    seq = hide(chat, [2, 3, 4])
-    fill(chat, 2)
-    assert shown(chat) == [1, seq, 5, 6, 8, 9]
-    done = chat.uncover(seq)
-    assert shown(chat) == [1, 2, 3, 4, 5, 6, 8, 9]
-    assert (done.target, done.rows, done.seq, done.head_seq) == (seq, (seq,), 10, 10)
-    assert (done.left, done.returned, done.restored, done.changed) == (1, 3, 0, True)
-    assert (done.session_id, done.hash) == (chat.id, chat.head().hash)
-    assert chat.head_seq() == 10
-    assert tags(chat) == {seq: 10}
-    assert chat.verify().ok
-    assert chat.rebuild() == 0
-
-
-@pytest.mark.every_leg
-def test_uncover_of_a_clearing_shows_the_outputs(chat):
-    _, told = work(chat, output="long " * 60)
-    before = chat.view().messages
-    clearing = chat.commit(Plan.clear(chat.view(), [(told, 0)])).seq
-    done = chat.uncover(clearing)
-    assert (done.left, done.returned, done.restored) == (0, 0, 1)
-    assert chat.view().messages == before
-    assert tags(chat) == {clearing: done.seq}
-    again = chat.commit(Plan.clear(chat.view(), [(told, 0)])).seq
-    assert chat.view().messages[-1].cleared == (0,)
-    assert chat.rewind(to=clearing).changed
-    assert chat.view().messages[-1].cleared == (0,)
-    assert [entry.cleared for entry in chat.audit() if entry.cleared] == [((0, clearing),)]
-    chat.rewind(to=again)
-    assert [entry.cleared for entry in chat.audit() if entry.cleared] == [((0, again),)]
-    assert chat.verify().ok
-
-
-def test_clearing_of_hidden_rows_is_uncovered_too(chat):
-    fill(chat, 2)
-    asked, told = work(chat, output="long " * 60)
-    clearing = chat.commit(Plan.clear(chat.view(), [(told, 0)])).seq
-    summary = condense(chat, [asked, told])
-    view = chat.view().messages
-    done = chat.uncover(clearing)
-    assert (done.changed, done.left, done.returned, done.restored) == (True, 0, 0, 1)
-    assert chat.view().messages == view
-    chat.uncover(summary)
-    assert [message.cleared for message in chat.view().messages] == [()] * 4
-
-
-def test_uncover_takes_earlier_companions_along(chat):
+def test_uncover_brings_back_and_its_repetition_returns_the_first(chat):
     fill(chat, 4)
-    plan = Plan.condense(chat.view(), [1, 2], "S", companions=[OK])
-    summary, ok = plan.rows
+    summary, ok = (plan := Plan.condense(chat.view(), [1, 2], "S", companions=[OK])).rows
     seq = chat.commit(replace(plan, rows=(ok, summary), lead=1)).seq
-    assert chat.uncover(seq).rows == (seq, seq - 1)
-    assert shown(chat) == [1, 2, 3, 4]
-    assert chat.rebuild() == 0
-
-
-def test_uncover_names_live_companions_only(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2], companions=[OK, OK])
-    chat.rewind(to=seq + 1)
-    assert chat.uncover(seq).rows == (seq, seq + 1)
-    assert shown(chat) == [1, 2, 3, 4]
-    assert chat.rebuild() == 0
-
-
-def test_repeated_uncover_returns_the_first(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2])
-    first = chat.uncover(seq)
-    assert chat.uncover(seq) == replace(first, changed=False)
+    first = chat.uncover(seq, trigger="larger model")
+    assert (first.session_id, first.target, first.rows) == (chat.id, seq, (seq, seq - 1))
+    assert (first.left, first.returned, first.restored, first.changed) == (2, 2, 0, True)
+    assert (first.seq, first.hash) == (first.head_seq, chat.head().hash)
+    assert shown(chat) == shown(chat.fork()) == [1, 2, 3, 4]
     assert chat.uncover(seq, expected_seq=seq) == replace(first, changed=False)
     fill(chat, 1)
     assert chat.uncover(seq) == replace(first, changed=False, head_seq=first.seq + 1)
+    hider = next(entry.hider for entry in chat.audit() if entry.seq == seq)
+    assert (hider.kind, hider.trigger) == (Kind.UNCOVERING, "larger model")
+    assert {row.condense_parent for row in chat.internals.live()} == {None}
+    assert [row.message.seq for row in chat.internals.live()] == shown(chat)
 
 
 def test_uncover_of_other_entries_is_refused(chat):
@@ -137,16 +71,8 @@ def test_uncover_of_other_entries_is_refused(chat):
     chat.rewind(to=seq + 1)
     with pytest.raises(VersionConflict):
         chat.uncover(seq, expected_seq=1)
-
-
-def test_uncover_of_a_hidden_summary_names_the_hiding_one(chat):
-    fill(chat, 6)
-    first = condense(chat, [1, 2])
-    second = truncate(chat, [first, 3])
-    assert refused(chat, first).hidden_by == second
-    chat.uncover(second)
-    chat.uncover(first)
-    assert shown(chat) == [1, 2, 3, 4, 5, 6]
+    second = chat.commit(Plan.truncate(chat.view(), [seq, seq + 1], "M")).seq
+    assert refused(chat, seq).hidden_by == second
 
 
 def test_undo_never_takes_back_an_uncovering(chat):
@@ -165,15 +91,6 @@ def test_undo_never_takes_back_an_uncovering(chat):
         assert caught.value.uncovering == done.seq
     chat.rewind(to=done.seq - 1)
     assert seq in shown(chat)
-
-
-def test_plan_made_before_an_uncovering_is_refused(chat):
-    fill(chat, 6)
-    seq = condense(chat, [1, 2])
-    plan = Plan.condense(chat.view(), [3, 4], "T")
-    chat.uncover(seq)
-    with pytest.raises(VersionConflict):
-        chat.commit(plan)
 
 
 def test_plan_that_hides_an_uncovered_summary_is_refused(chat):
@@ -203,36 +120,3 @@ def test_uncovered_summary_is_no_target_of_a_rewind_by_id_or_time(chat):
         with pytest.raises(MessageNotFound):
             chat.rewind(**target)
     assert chat.rewind(to=at(40_000 * 86_400_000)).target == 4
-
-
-def test_uncovered_summary_is_not_live_for_policies_and_counts(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2])
-    assert [row.message.seq for row in chat.internals.live()] == [1, 2, seq, 3, 4]
-    chat.uncover(seq)
-    assert [row.message.seq for row in chat.internals.live()] == [1, 2, 3, 4]
-    assert {row.condense_parent for row in chat.internals.live()} == {None}
-
-
-def test_stats_and_audit_show_uncovered_rows(chat):
-    fill(chat, 4)
-    seq = condense(chat, [1, 2])
-    done = chat.uncover(seq, trigger="larger model")
-    stats = chat.stats()
-    assert (stats.messages, stats.visible_messages, stats.hidden_messages) == (5, 4, 1)
-    entry = next(entry for entry in chat.audit() if entry.seq == seq)
-    assert (entry.visible, entry.hidden_by, entry.condense_parent) == (False, done.seq, None)
-    assert entry.hider is not None
-    assert (entry.hider.kind, entry.hider.trigger) == (Kind.UNCOVERING, "larger model")
-    fork = chat.fork()
-    assert shown(fork) == shown(chat)
-    assert shown(chat.fork(seq)) == [seq, 3, 4]
-
-
-def test_rows_at_the_end_are_placed_at_the_end_of_the_planned_view(chat):
-    fill(chat, 4)
-    plan = Plan.condense(chat.view(), [1, 2], "S", at_end=True)
-    fill(chat, 2)
-    seq = chat.commit(plan).seq
-    assert shown(chat) == [3, 4, seq, 5, 6]
-    assert chat.rebuild() == 0
