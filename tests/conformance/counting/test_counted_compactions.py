@@ -10,7 +10,7 @@ from roocontext.reports.usage import usage_of
 from roocontext.tokens import counter_for, usage_tokens
 from support import replies
 from support.async_manager import manager
-from support.dialogue import WORDS, counts_of, fill, shown, text
+from support.dialogue import WORDS, counts_of, fill, text
 from support.replies import CLAUDE, GPT, compacted_answer, gpt, output_text, sealed
 
 pytestmark = pytest.mark.every_leg
@@ -94,15 +94,6 @@ class TestTokens:
             roles = usage_of(chat, "gpt-4o").roles
             assert sum(role.tokens for role in roles) == chat.tokens(COUNTER)
             chat.uncover(done.covering)
-
-    def test_are_the_managers_too(self, chat: Any) -> None:
-        fill(chat, 6)
-        chat.record(gpt(SEALED, SAID))
-        chat.append("user", "And?")
-        context = manager(chat, GPT, limit=100_000, counter=COUNTER)
-        assert context.manage(chat).tokens_before == chat.tokens(COUNTER)
-        rows = context.condense(chat)
-        assert rows.tokens_before == chat.tokens(COUNTER)
 
     @pytest.mark.parametrize("reports", [False, True])
     def test_are_exact_unless_they_are_estimated(self, chat: Any, reports: bool) -> None:
@@ -206,14 +197,3 @@ class TestThinking:
         chat.uncover(done.covering)
         assert "signature" not in self.sent(chat)
         assert "compaction" not in self.sent(chat)
-
-    def test_of_later_replies_stays_too(self, chat: Any) -> None:
-        fill(chat, 7)
-        self.record(chat, text("Done."))
-        chat.append("user", "And?")
-        request = chat.request(model=self.MODEL)
-        reply = claude(self.THOUGHT, text("So."), number=2, model=self.MODEL)
-        chat.record(reply, request)
-        chat.append("user", "Well?")
-        assert "signature" in self.sent(chat)
-        assert shown(chat)

@@ -20,13 +20,6 @@ def tags(chat):
     }
 
 
-def test_live_rows_are_those_of_the_view_while_nothing_hides(chat):
-    fill(chat, 4)
-    chat.set_title("titled")
-    assert [row.message for row in chat.internals.live()] == list(chat.view().messages)
-    assert set(tags(chat).values()) == {(None, None)}
-
-
 def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
     said = fill(chat, 8)
     condensed = chat.commit(Plan.condense(chat.view(), said[1:4], "S")).compaction_id
@@ -45,14 +38,6 @@ def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
     assert order == [said[0], *said[1:4], 9, said[4], 10, *said[5:]]
 
 
-def test_live_rows_are_shown_cleared(chat):
-    fill(chat, 2)
-    _, told = work(chat)
-    chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
-    assert chat.internals.live()[-1].message == chat.view().messages[-1]
-    assert chat.internals.live()[-1].message.cleared == (0,)
-
-
 def test_each_message_is_counted_as_it_is_shown(chat):
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 60)
@@ -64,6 +49,7 @@ def test_each_message_is_counted_as_it_is_shown(chat):
     assert sum(found.values()) == chat.tokens(BYTES)
     assert found[told] < whole[told]
     assert chat.fork().tokens(BYTES) == chat.tokens(BYTES)
+    assert chat.internals.live()[-1].message.cleared == (0,)
     live = counts_of(chat, BYTES, hidden=True)
     assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
 
@@ -139,6 +125,9 @@ def test_calls_are_the_messages_with_usage(chat):
     ]
     assert [c.seq for c in chat.internals.calls(last=3)] == [second]
     assert all(c.current for c in chat.internals.calls())
+    for last in (-1, 1.5):
+        with pytest.raises(InvalidOption):
+            chat.internals.calls(last=last)
     chat.commit(Plan.condense(chat.view(), shown(chat)[:3], "S"))
     third = chat.append("assistant", "now", usage=USED).seq
     assert [c.seq for c in chat.internals.calls() if c.current] == [third]
@@ -154,12 +143,6 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     assert state(chat) == before
     assert chat.tokens(BYTES) == 11
     assert chat.verify().ok
-
-
-def test_wrong_counts_are_refused(chat):
-    for last in (-1, 1.5):
-        with pytest.raises(InvalidOption):
-            chat.internals.calls(last=last)
 
 
 def test_counting_works_on_a_read_only_store(opened):

@@ -10,13 +10,11 @@ import pytest
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import (
-    InvalidPlan,
     SessionPurged,
     StoreUnavailable,
     TurnTaken,
 )
 from roocontext.store.proof.verify import PAGE
-from support.dialogue import fill
 from support.postgres_server import lock_waits
 
 pytestmark = pytest.mark.every_leg
@@ -100,30 +98,6 @@ def test_erasure_that_was_held_up_can_be_finished(
         for suffix in ("", "-wal"):
             with open(lab.url + suffix, "rb") as file:  # noqa: PTH123 - bytes of two siblings
                 assert b"TOPSECRET" not in file.read()
-
-
-def test_pair_is_not_separated_after_a_reused_id(chat: Any) -> None:
-    def call(tool_id: str) -> NewMessage:
-        block = {"type": "tool_use", "id": tool_id, "name": "run", "input": {}}
-        return NewMessage("assistant", [block])
-
-    chat.append("user", "Run it." * 40)
-    chat.append_many([call("x"), NewMessage("user", "Again." * 40), call("x")])
-    answer = {"type": "tool_result", "tool_use_id": "x", "content": "done" * 40}
-    chat.append("user", [answer])
-    for filler in range(6):
-        chat.append("user" if filler % 2 else "assistant", "more " * 40)
-    chat.pin(4)
-    with pytest.raises(InvalidPlan):
-        chat.commit(Plan.condense(chat.view(), [2, 5], "short"))
-
-
-def test_plan_of_another_session_is_refused(store: Any) -> None:
-    one, other = store.create(), store.create()
-    fill(one, 4)
-    fill(other, 4)
-    with pytest.raises(InvalidPlan):
-        other.commit(Plan.condense(one.view(), [1, 2], "S"))
 
 
 def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:

@@ -87,17 +87,6 @@ def test_operation_is_told_with_its_name_session_and_counts(leg: Any, opened: An
     assert SECRET not in repr(listener.done)
 
 
-def test_error_is_told_by_its_name(leg: Any, opened: Any) -> None:
-    listener = Listener()
-    with opened(*leg, observer=listener) as lab:
-        chat = lab.store.create()
-        with pytest.raises(VersionConflict):
-            chat.append("user", "hello", expected_seq=7)
-        assert listener.done[-1].error == "VersionConflict"
-        assert chat.append("user", "hello").seq == 1
-        assert listener.done[-1].error is None
-
-
 def test_faults_of_an_observer_harm_no_operation(
     leg: Any, opened: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -298,12 +287,6 @@ def test_spans_of_async_operations_belong_to_the_callers_span(leg: Any, tmp_path
 
 
 # Health checks
-
-
-def test_ping_answers_on_every_leg(lab: Any) -> None:
-    for _ in range(3):
-        lab.store.ping()
-        lab.store.ping(timeout=2.5)
 
 
 def test_ping_of_a_closed_store_is_refused(tmp_path: Path, postgres_url: str) -> None:

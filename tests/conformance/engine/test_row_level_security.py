@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from conformance.sessions.test_owners import ID, Stores, attack, theirs
 from roocontext import Store
-from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, StoreReadOnly
+from roocontext.errors import InvalidOption, SessionNotFound, StoreReadOnly
 from roocontext.store.engine.roles import grants, secure
 from roocontext.store.engine.schema import ERASURES
 from support.damage import SECRET
@@ -57,18 +57,6 @@ def test_calls_with_another_owners_id_are_as_if_there_were_no_session(
     stores: Stores, *, archived: bool
 ) -> None:
     attack(stores, archived=archived)
-
-
-def test_owners_work_as_without_it(stores: Stores) -> None:
-    chat = theirs(stores)
-    assert chat.verify().ok
-    chat.rebuild()
-    assert {hit.session_id for hit in stores.acme.search("room")} >= {ID, "sess-acme-fork"}
-    assert stores.acme.index(anew=True)
-    assert [info.owner for info in stores.acme.sessions()] == ["acme"] * 3
-    with pytest.raises(SessionExists):
-        stores.mallory.create(ID)
-    assert stores.mallory.search("room") == []
 
 
 def test_no_plain_statement_reaches_another_owners_row(secured: Secured, stores: Stores) -> None:

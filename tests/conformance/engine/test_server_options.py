@@ -159,35 +159,6 @@ def test_statements_of_the_caller_come_with_each_transaction(
         assert read.single(lambda tx: tx.command("SHOW statement_timeout")) == ("0",)
 
 
-def test_row_level_security_limits_a_store_to_its_sessions(
-    admin: psycopg.Connection[Any], postgres_url: str
-) -> None:
-    """A role that sees the sessions of its tenant alone, said with each transaction."""
-    role = f"tenant_{make_url(postgres_url).database}"
-    with Store.open(postgres_url) as store:
-        for name in ("acme:1", "other:1"):
-            store.create(name).append("user", name)
-    admin.execute(f"CREATE ROLE {role} LOGIN")
-    try:
-        admin.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
-        for table in ("sessions", "entries", "spans"):
-            admin.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-            admin.execute(
-                f"CREATE POLICY own ON {table} USING"
-                " (session_id LIKE current_setting('app.tenant', true) || ':%')"
-            )
-        url = make_url(postgres_url).update_query_dict({"options": f"-c role={role}"})
-        with Store.open(url, on_begin=PASSED_ON) as store:
-            assert [info.session_id for info in store.sessions()] == ["acme:1"]
-            store.session("acme:1").append_many([{"role": "user", "content": "more"}] * 70)
-            assert store.session("acme:1").append("user", "last").seq == 72
-            with pytest.raises(LookupError):
-                store.session("other:1")
-    finally:
-        admin.execute(f"DROP OWNED BY {role}")
-        admin.execute(f"DROP ROLE {role}")
-
-
 def test_append_works_on_a_server_without_the_function(postgres_url: str) -> None:
     with Store.open(postgres_url) as store:
         chat = store.create("s")

@@ -220,19 +220,6 @@ def test_signs_are_marked_with_their_word(lab):
         assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == marked
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_signs_count_in_hidden_and_rewound_messages(lab, indexed):
-    chat = lab.store.create()
-    for text_ in ("I use C here", "I use C++ here", "and more", "C++ again", "C again"):
-        chat.append("user", text_)
-    chat.commit(Plan.condense(chat.view(), [1, 2], "."))
-    chat.rewind(to=3)
-    if indexed:
-        lab.store.index()
-    assert seqs(lab.store.search("C++")) == [2, 4]
-    assert seqs(lab.store.search("C")) == [1, 2, 4, 5]
-
-
 @pytest.mark.every_leg
 def test_hit_says_what_became_of_the_message(lab):
     chat = lab.store.create()
@@ -282,14 +269,6 @@ def test_outputs_are_of_a_tool_however_many_calls_came_between(lab):
     chat.append("user", [result("%_1X", "needle")])
     found_now = lab.store.search("needle", tool="run", limit=100, order="oldest")
     assert seqs(found_now) == expected
-
-
-def test_output_of_a_redacted_call_is_of_its_tool(lab):
-    chat = lab.store.create()
-    chat.append("assistant", [call("t1", command="needle")])
-    output = chat.append("user", [result("t1", "needle")]).seq
-    chat.redact(1)
-    assert seqs(lab.store.search("needle", tool="run")) == [output]
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -493,16 +472,6 @@ def test_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
     assert indexed_rows(lab) == before
     chat.append("user", "token")
     assert seqs(lab.store.search("token")) == [1, len(CORPUS) + 1]
-
-
-@pytest.mark.usefixtures("settled")
-def test_session_whose_index_was_lost_is_indexed_anew(lab):
-    """Deleted past the library, so that no session was noted as not indexed."""
-    chat = written(lab, "fresh")
-    for table in ("search_rows", "search_marks"):
-        lab.sql(f"DELETE FROM {table}")
-    assert lab.store.index(anew=True) == len(CORPUS)
-    assert seqs(lab.store.search("parser", session=chat.id)) == [1, 2]
 
 
 def test_erased_words_leave_the_file(tmp_path):

@@ -136,13 +136,6 @@ def test_feed_of_one_session_is_about_that_one(lab):
         assert until(feed, {"s": 1}) == {"s": 1}
 
 
-def test_feed_of_a_session_waits_for_its_creation(lab):
-    with lab.store.changes(session="later") as feed:
-        assert feed.read(timeout=0) == []
-        lab.store.create("later")
-        assert until(feed, {"later": 0}) == {"later": 0}
-
-
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("cursor", ["", "x", "eyJ", 5, "WyJvdGhlciIsMV0"])
 def test_what_is_no_cursor_is_refused(lab, cursor):
@@ -163,15 +156,6 @@ def test_clock_that_is_set_back_hides_nothing(lab):
         lab.store.session("before").append("user", "again")
         lab.store.session("after").append("user", "again")
         assert until(feed, {"after": 1, "before": 2}) == {"after": 1, "before": 2}
-
-
-def test_minute_never_goes_back(lab):
-    chat = lab.store.create("s")
-    lab.sql("UPDATE sessions SET changed_minute = changed_minute + 60")
-    [(before,)] = lab.sql("SELECT changed_minute FROM sessions")
-    chat.append("user", "hello")
-    chat.set_title("t")
-    assert lab.sql("SELECT changed_minute FROM sessions") == [(before,)]
 
 
 def test_iteration_ends_when_the_feed_is_closed(shared):

@@ -3,7 +3,7 @@ of the log."""
 
 import pytest
 
-from roocontext import NewMessage, NewNote, Plan
+from roocontext import NewMessage, Plan
 from roocontext.log.summary import LONGEST
 
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "an output"}
@@ -39,8 +39,12 @@ def test_first_prompt_is_the_first_message_of_a_person(lab):
     assert prompt(lab, chat) is None
     chat.append("user", [RESULT, TEXT])
     assert prompt(lab, chat) is None
-    chat.append("user", [TEXT])
+    chat.append("assistant", "I go on.")
+    chat.commit(Plan.condense(chat.view(), [6], "."))
+    assert prompt(lab, chat) is None
+    chat.append_many([NewMessage("assistant", "Yes?"), NewMessage("user", [TEXT])])
     assert prompt(lab, chat) == "and the words"
+    chat.rewind(to=0)
     chat.append("user", "a later one")
     assert prompt(lab, chat) == "and the words"
 
@@ -118,34 +122,6 @@ def test_unstorable_characters_of_the_first_prompt_are_replaced(lab):
     assert prompt(lab, chat) == "a\ufffdb\ufffdc \x1b[31m"
 
 
-@pytest.mark.parametrize("way", ["append_many", "batch"])
-def test_first_prompt_is_kept_by_every_kind_of_append(lab, way):
-    chat = lab.store.create()
-    given_ = [NewMessage("assistant", "I begin."), NewMessage("user", "first"), *_two()]
-    if way == "append_many":
-        chat.append_many(given_)
-    else:
-        chat.write_batch([NewNote("mine", {}), *given_])
-    assert prompt(lab, chat) == "first"
-
-
-def test_rewind_does_not_change_the_first_prompt(lab):
-    chat = lab.store.create()
-    chat.append("user", "first")
-    chat.append("user", "second")
-    chat.rewind(to=0)
-    chat.append("user", "third")
-    assert prompt(lab, chat) == "first"
-
-
-def test_no_summary_is_a_prompt(lab):
-    chat = lab.store.create()
-    chat.append("assistant", "I begin.")
-    chat.append("assistant", "I go on.")
-    chat.commit(Plan.condense(chat.view(), [1], "S"))
-    assert prompt(lab, chat) is None
-
-
 @pytest.mark.every_leg
 def test_redacted_first_prompt_gives_way_to_the_next(lab):
     chat = lab.store.create()
@@ -181,7 +157,3 @@ def test_prompt_after_many_messages_is_rebuilt(lab):
     lab.sql(f"UPDATE sessions SET first_prompt = NULL WHERE session_id = '{chat.id}'")
     assert chat.rebuild() == 1
     assert prompt(lab, chat) == "first"
-
-
-def _two():
-    return [NewMessage("assistant", "yes"), NewMessage("user", "second")]

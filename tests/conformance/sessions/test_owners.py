@@ -1,6 +1,5 @@
 """Owners: a store that has one sees and writes the sessions of that owner, and no others exist."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from roocontext import AsyncSession, AsyncStore, Session, Store
+from roocontext import Session, Store
 from roocontext.errors import (
     InvalidIdentifier,
     InvalidOption,
@@ -168,30 +167,6 @@ def test_every_public_method_is_attacked() -> None:
         assert public(cls) - called == set(), cls
 
 
-def test_asynchronous_calls_are_refused_alike(stores: Stores) -> None:
-    theirs(stores)
-
-    async def go() -> None:
-        async with await AsyncStore.open(stores.lab.url, owner="mallory") as store:
-            with pytest.raises(SessionNotFound):
-                await store.session(ID)
-            with pytest.raises(SessionExists):
-                await store.open_session(ID)
-            with pytest.raises(SessionNotFound):
-                await store.create(parent=ID)
-            with pytest.raises(SessionNotFound):
-                await store.purge(ID)
-            chat = AsyncSession(Session(store._plain._opened, ID), store._threads)
-            with pytest.raises(SessionNotFound):
-                await chat.append("user", "mine")
-            with pytest.raises(SessionNotFound):
-                await anext(chat.audit())
-            assert await store.search(SECRET) == []
-            assert await store.sessions() == []
-
-    asyncio.run(go())
-
-
 # What an owner sees
 
 
@@ -324,13 +299,6 @@ def test_id_of_another_owner_is_taken(stores: Stores) -> None:
     assert [receipt.session_id for receipt in stores.acme.purged()] == ["sess-acme-purged"]
 
 
-def test_administrator_works_on_the_sessions_of_all(stores: Stores) -> None:
-    chat = theirs(stores)
-    stores.everyone.session(ID).append("user", "from the administrator")
-    assert chat.view().messages[-1].content == "from the administrator"
-    assert stores.everyone.session(ID).verify().ok
-
-
 # Families, forks, restores
 
 
@@ -435,17 +403,6 @@ def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
         {ID, "sess-acme-fork", "mine"},
     )
     assert stores.mallory.purge("mine", dry_run=True).copies == ()
-
-
-def test_restore_erases_what_is_redacted_in_the_owners_copies_alone(stores: Stores) -> None:
-    chat = theirs(stores)
-    log = [*chat.internals.stored()]
-    stores.mallory.restore("mine", log)
-    seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
-    stores.mallory.session("mine").redact(seq)
-    assert stores.acme.restore("again", log).redacted == ()
-    assert stores.mallory.restore("again too", log).redacted == (("again too", seq),)
-    assert chat.message(seq).content == SECRET
 
 
 # The owner itself

@@ -9,7 +9,7 @@ from roocontext.errors import (
     SessionExists,
     SessionNotFound,
 )
-from support.dialogue import fill, seqs, shown, state
+from support.dialogue import fill, shown, state
 from support.pages import every_page
 
 
@@ -31,25 +31,6 @@ def test_title_and_metadata_are_the_first_notes(store):
     assert chat.info().metadata == {"cwd": "/src", "n": [1, None]}
     assert [entry.entry.note for entry in chat.audit()] == ["title", "metadata"]
     assert chat.head_seq() == 0
-
-
-def test_newest_title_and_metadata_count(store):
-    chat = store.create(title="one", metadata={"a": 1})
-    fill(chat, 2)
-    head_seq = chat.head_seq()
-    chat.set_title("two")
-    chat.set_metadata({"b": [2]})
-    assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
-    assert [note.content for note in chat.notes("title")] == [{"title": "one"}, {"title": "two"}]
-    assert chat.head_seq() == head_seq
-    chat.rewind(to=0)
-    assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
-
-
-def test_session_is_found_by_its_id(store):
-    chat = store.create()
-    fill(chat, 1)
-    assert store.session(chat.id).head() == chat.head()
 
 
 def test_session_is_found_by_the_beginning_of_its_id(lab):
@@ -94,45 +75,19 @@ def test_title_that_cannot_be_stored_makes_no_session(store):
         store.session("untitled")
 
 
-def test_sessions_are_listed_newest_first_page_by_page(lab):
-    chats = [lab.store.create(f"s{number}", title=f"title {number}") for number in range(7)]
-    for number in (3, 1, 5):
-        chats[number].append("user", "later")
-    order = ["s5", "s1", "s3", "s6", "s4", "s2", "s0"]
-    assert [info.session_id for info in lab.store.sessions()] == order
-    pages = every_page(lab.store.sessions, limit=3)
-    assert [len(page) for page in pages] == [3, 3, 1]
-    found = [info for page in pages for info in page]
-    assert [info.session_id for info in found] == order
-    assert [info.messages for info in found] == [1, 1, 1, 0, 0, 0, 0]
-    assert found[0] == chats[5].info()
-
-
-def test_fork_begins_as_a_copy(store):
+def test_fork_names_its_origin_and_keeps_client_ids(store):
     chat = store.create(title="parent", metadata={"k": 1})
-    written = fill(chat, 6)
-    parent = state(chat)
-    fork = chat.fork(written[3])
-    assert seqs(fork.view()) == written[:4]
-    assert fork.view().messages == chat.view(as_of=written[3]).messages
-    assert (fork.info().title, fork.info().metadata) == ("parent", {"k": 1})
-    (origin,) = fork.notes("origin")
-    hashes = chat.fork().notes("origin")[0].content["hash"]
-    assert origin.content["session_id"] == chat.id
-    assert origin.content["seq"] == written[3]
-    assert hashes == chat.head().hash
-    fork.append("user", "another way")
-    assert state(chat) == parent
-    assert fork.verify().ok
-    assert fork.rebuild() == 0
-
-
-def test_fork_keeps_client_ids(store):
-    chat = store.create()
     first = chat.append("user", "hello", client_id="c1")
+    before, head = state(chat), chat.head()
     fork = chat.fork()
+    (origin,) = fork.notes("origin")
+    content = {"session_id": chat.id, "seq": head.seq, "hash": head.hash}
+    assert {name: origin.content[name] for name in content} == content
     again = fork.append("user", "hello", client_id="c1")
     assert (again.new, again.seq, again.hash) == (False, first.seq, first.hash)
+    fork.append("user", "another way")
+    assert state(chat) == before
+    assert (fork.verify().ok, fork.rebuild()) == (True, 0)
 
 
 def test_fork_at_0_is_empty_and_at_an_unknown_seq_refused(store):
@@ -161,6 +116,7 @@ def test_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
         assert listed == expected
     for size in (1, 2, 3, 4):
         pages = every_page(lab.store.sessions, limit=size)
-        found = [info.session_id for page in pages for info in page]
-        assert found == [name for _, name in expected]
+        found = [info for page in pages for info in page]
+        assert [info.session_id for info in found] == [name for _, name in expected]
+        assert found[0] == lab.store.session(found[0].session_id).info()
     assert all(chat.verify().ok for chat in chats)
