@@ -58,16 +58,6 @@ def test_ill_typed_blocks_pair_with_nothing():
     assert pairs([("assistant", broken), ("user", [{"type": "tool_result"}])]) == []
 
 
-def test_partners_of_parallel_results_are_partners_too():
-    messages = [says(), asks("a", "b"), answers("a"), answers("b"), says(), asks("c")]
-    assert bound(pairs(messages)) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
-
-
-def test_partners_include_those_of_a_message_that_answers_two():
-    messages = [asks("a"), asks("b"), answers("a", "b")]
-    assert bound(pairs(messages)) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
-
-
 histories = st.lists(
     st.tuples(
         st.sampled_from(["user", "assistant"]),

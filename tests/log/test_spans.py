@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from roocontext import NewMessage, Plan
 from roocontext.log import fold
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kept, Kind, natural_position
+from roocontext.log.entries import MESSAGE_KINDS, Kept, Kind
 from roocontext.log.fold import Tags
 from roocontext.log.plan import Action
 from roocontext.log.spans import (
@@ -184,39 +184,3 @@ def test_spans_of_random_logs_agree_with_the_fold():
             stateful_step_count=40,
         ),
     )
-
-
-def test_empty_log_has_one_open_span():
-    (span,) = spans_of([], 0)
-    assert (span.lo, span.hi, span.position) == (1, OPEN_END, natural_position(1))
-    assert span.visible
-    assert visible_ranges([span], 0) == []
-
-
-def test_appends_change_no_span():
-    controls = [Control(4, Kind.SUMMARY, hides=((1, 2),), position=natural_position(3) - 1)]
-    assert spans_of(controls, 4) == spans_of(controls, 400)
-
-
-def test_note_between_a_placed_row_and_the_next_does_not_move_it():
-    log = [fold.FoldRow(1, Kind.MESSAGE), fold.FoldRow(2, Kind.NOTE), fold.FoldRow(3, Kind.MESSAGE)]
-    place = natural_position(3) - (1 << 31)
-    control = Control(4, Kind.SUMMARY, hides=((1, 1),), position=place)
-    log.append(fold.FoldRow(4, Kind.SUMMARY, control))
-    held_against_the_fold(log, 4)
-    assert fold.effective(log) == [4, 3]
-
-
-def test_rows_that_were_moved_alike_stay_where_they_are():
-    log = [fold.FoldRow(seq, Kind.MESSAGE) for seq in range(1, 7)]
-    for seq, hidden in ((7, 1), (10, 4)):
-        place = natural_position(hidden) + (1 << 31)
-        control = Control(seq, Kind.SUMMARY, hides=((hidden, hidden),), position=place)
-        log.append(fold.FoldRow(seq, Kind.SUMMARY, control))
-        if seq == 7:  # a rewind, and its undo
-            log += [
-                fold.FoldRow(n, Kind.REWIND, Control(n, Kind.REWIND, to=to))
-                for n, to in ((8, 6), (9, 7))
-            ]
-    held_against_the_fold(log, 10)
-    assert fold.effective(log) == [7, 2, 3, 10, 5, 6]
