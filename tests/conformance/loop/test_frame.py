@@ -41,8 +41,10 @@ def test_omitted_part_of_a_frame_stays_as_recorded(chat):
     assert chat.internals.keep_frame(system=({"type": "text", "text": "Be brief."},))
     assert not chat.internals.keep_frame(tools=tuple(TOOLS))
     assert chat.frame() == Frame([{"type": "text", "text": "Be brief."}], tuple(TOOLS))
-    assert chat.internals.keep_frame(tools=[])
+    chat.append("user", "hi")
+    manager(chat, limit=100_000).manage(chat, tools=[])
     assert chat.frame().tools == ()
+    assert "tools" not in chat.request()
 
 
 def test_managing_records_the_frame_and_a_preview_does_not(chat):
@@ -57,17 +59,6 @@ def test_managing_records_the_frame_and_a_preview_does_not(chat):
     context.manage(chat)
     assert recorded(chat) == [{"system": "Be brief.", "tools": TOOLS}]
     assert chat.head_seq() == head
-
-
-def test_no_tools_are_another_frame_than_tools_left_out(chat):
-    fill(chat, 1)
-    context = manager(chat, limit=100_000)
-    context.manage(chat, system="Be brief.", tools=TOOLS)
-    context.manage(chat)
-    assert chat.frame() == Frame("Be brief.", tuple(TOOLS))
-    context.manage(chat, tools=[])
-    assert chat.frame() == Frame("Be brief.", ())
-    assert "tools" not in chat.request()
 
 
 def test_rewind_never_brings_an_old_frame_back(chat):

@@ -47,29 +47,6 @@ def thoughts(chat, model, form="anthropic"):
     )
 
 
-def test_own_reasoning_is_kept_after_another_model_replied(chat):
-    ask(chat, gpt("gpt-5-2025-08-07", 1), "gpt-5", "openai-responses")
-    ask(chat, claude("claude-x-20260205", 2, THOUGHT, text("So.")), "claude-x")
-    chat.append("user", "And now?")
-    assert thoughts(chat, "gpt-5", "openai-responses") == 1
-    assert thoughts(chat, "claude-x") == 1
-    ask(chat, gpt("gpt-5-2025-08-07", 3), "gpt-5", "openai-responses")
-    chat.append("user", "And then?")
-    assert thoughts(chat, "gpt-5", "openai-responses") == 2
-    assert thoughts(chat, "gpt-5-2025-08-07", "openai-responses") == 2
-    assert thoughts(chat, "claude-x") == 1
-
-
-def test_between_two_models_of_one_provider_each_gets_its_own(chat):
-    ask(chat, claude("claude-sonnet-x-20260205", 1, THOUGHT, text("So.")), "claude-sonnet-x")
-    ask(chat, claude("claude-haiku-x-20260301", 2, THOUGHT, text("So.")), "claude-haiku-x")
-    first = chat.request(model="claude-sonnet-x", prefill=True)["messages"]
-    chat.append("user", "Go on.")
-    again = chat.request(model="claude-sonnet-x")["messages"]
-    assert first == again[: len(first)]
-    assert [thoughts(chat, name) for name in ("claude-sonnet-x", "claude-haiku-x")] == [1, 1]
-
-
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     ("requested", "came"),

@@ -286,16 +286,6 @@ def test_process_that_was_paused_writes_nothing_after_its_expiry(runner):
         assert turn.append("user", "again").seq == 2
 
 
-def test_process_that_was_paused_goes_on_if_nobody_took_over(runner):
-    lab, process = runner
-    process.send_signal(signal.SIGSTOP)
-    lab.sql("UPDATE turns SET expires_at = 0")
-    process.send_signal(signal.SIGCONT)
-    process.stdin.write("\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == "1\n"
-
-
 def test_turn_of_a_killed_process_ends_with_its_lease(runner):
     lab, process = runner
     with Store.open(lab.url) as store:

@@ -22,20 +22,6 @@ def listed(lab, **filters):
     return found
 
 
-@pytest.mark.every_leg
-def test_sessions_are_listed_by_the_time_of_their_newest_entry(lab):
-    lab.clock.step = 0
-    for name, offset in (("old", -STEP), ("exact", 0 * STEP), ("new", STEP)):
-        lab.clock.now = round((MOMENT + offset).timestamp() * 1_000)
-        lab.store.create(name).append("user", "hello")
-    assert listed(lab, since=MOMENT) == ["new", "exact"]
-    assert listed(lab, until=MOMENT) == ["old"]
-    assert listed(lab, since=MOMENT, until=MOMENT + STEP) == ["exact"]
-    assert listed(lab, since=MOMENT, until=MOMENT) == []
-    zone = MOMENT.astimezone().tzinfo
-    assert listed(lab, since=MOMENT.astimezone(zone)) == ["new", "exact"]
-
-
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("wrong", [5, "yesterday", datetime(2026, 1, 1)])  # noqa: DTZ001
 def test_list_filter_without_a_zone_is_refused(lab, wrong):

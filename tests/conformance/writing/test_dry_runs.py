@@ -20,72 +20,43 @@ def reading(lab: Any) -> Any:
         yield store
 
 
-def test_dry_run_of_a_plan_equals_the_commit(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_read_only_store_equals_the_call(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 8)
     _, told = work(chat, output="long " * 60)
-    plans = (
-        lambda: Plan.condense(chat.view(), said[1:4], "S"),
-        lambda: Plan.truncate(chat.view(), said[:1]),
-        lambda: Plan.clear(chat.view(), [(told, 0)]),
-    )
-    for make in plans:
-        plan, before = make(), state(chat)
-        foreseen = reading.session(chat.id).commit(plan, dry_run=True)
+    chat.append("user", "named", message_id="m")
+    nameless = {"hash": None, "compaction_id": None}
+    for call, unknown in (
+        (
+            lambda one, **dry: one.commit(Plan.condense(chat.view(), said[1:4], "S"), **dry),
+            nameless,
+        ),
+        (lambda one, **dry: one.commit(Plan.truncate(chat.view(), said[:1]), **dry), nameless),
+        (lambda one, **dry: one.commit(Plan.clear(chat.view(), [(told, 0)]), **dry), nameless),
+        (lambda one, **dry: one.uncover(12, **dry), {"hash": None}),
+        (lambda one, **dry: one.rewind(to="m", **dry), {"hash": None}),
+        (lambda one, **dry: one.rewind(to=said[3], **dry), {"hash": None}),
+        (lambda one, **dry: one.rewind(to=said[3], **dry), {}),
+        (lambda one, **dry: one.redact(said[0], **dry), {"erased": False}),
+    ):
+        before = state(chat)
+        foreseen = call(reading.session(chat.id), dry_run=True)
         assert state(chat) == before
-        done = chat.commit(plan)
-        assert foreseen == replace(done, hash=None, compaction_id=None, dry_run=True)
+        assert foreseen == replace(call(chat), **unknown, dry_run=True)
+    planned, purged = reading.purge(chat.id, dry_run=True), lab.store.purge(chat.id)
+    assert (purged.messages, purged.copies) == (planned.messages, planned.copies) == (13, ())
+    assert planned.dry_run
 
 
-def test_dry_run_of_a_refused_plan_is_refused(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_refused_call_is_refused(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 6)
     plan = Plan.condense(chat.view(), said[:2], "S")
     chat.commit(Plan.truncate(chat.view(), said[3:4]))
     with pytest.raises(VersionConflict):
         reading.session(chat.id).commit(plan, dry_run=True)
-
-
-def test_dry_run_of_a_rewind_equals_the_rewind(lab: Any, reading: Any) -> None:
-    chat = lab.store.create()
-    said = fill(chat, 6)
-    chat.append("user", "named", message_id="m")
-    same = reading.session(chat.id)
-    for target in (said[3], "m", said[0]):
-        foreseen = same.rewind(to=target, dry_run=True)
-        done = chat.rewind(to=target)
-        assert foreseen == replace(done, hash=None, dry_run=True)
-        chat.undo()
-    unchanged = same.rewind(to=chat.head_seq(), dry_run=True)
-    assert (unchanged.changed, unchanged.seq, unchanged.dry_run) == (False, None, True)
-
-
-def test_dry_run_of_an_uncovering_equals_the_uncovering(lab: Any, reading: Any) -> None:
-    chat = lab.store.create()
-    said = fill(chat, 6)
-    done = chat.commit(Plan.condense(chat.view(), said[:3], "S"))
-    same = reading.session(chat.id)
-    foreseen = same.uncover(done.seq, dry_run=True)
-    assert seqs(chat.view().messages)[0] == done.seq
-    assert foreseen == replace(chat.uncover(done.seq), hash=None, dry_run=True)
     with pytest.raises(UncoverRefused):
-        same.uncover(said[0], dry_run=True)
-
-
-def test_dry_run_of_an_erasure_equals_the_erasure_and_takes_no_lock(lab: Any, reading: Any) -> None:
-    chat = lab.store.create()
-    said = fill(chat, 4)
-    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
-    before = state(chat)
-    redacted = reading.session(chat.id).redact(said[0], dry_run=True)
-    purged = reading.purge(chat.id, dry_run=True)
-    assert state(chat) == before
-    done = chat.redact(said[0])
-    assert done.summaries == ((chat.id, summary),)
-    assert redacted == replace(done, dry_run=True, erased=False)
-    gone = lab.store.purge(chat.id)
-    assert gone.messages == purged.messages == 5
-    assert (gone.copies, purged.copies, purged.dry_run) == ((), (), True)
+        reading.session(chat.id).uncover(said[0], dry_run=True)
 
 
 def test_preview_works_on_a_read_only_store(lab: Any, reading: Any) -> None:
