@@ -143,6 +143,12 @@ def test_row_without_repairs_goes_out_as_the_stored_object():
     assert all(out is it.content for out, it in zip(messages, rows, strict=True))
     assert repairs == []
     assert content["content"][0]["toolResult"]["content"] == [{"json": {"files": 2}}]
+    for output, parts in (
+        ([{"text": "so"}], [{"text": "so"}]),
+        ([{"a": 1}], [{"text": '[{"a":1}]'}]),
+    ):
+        _, content = CONVERSE.answer(rows[1].content, 0, output, is_error=False)
+        assert content["content"][0]["toolResult"]["content"] == parts
 
 
 def test_reasoning_goes_to_its_model_and_only_if_it_is_signed():

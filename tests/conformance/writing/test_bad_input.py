@@ -342,6 +342,12 @@ ARGUMENTS = {
         lambda _, chat, it: chat.note(it, {"odd": CANARY}),
         lambda _, chat, it: chat.note(it, {"odd": CANARY}, target=1),
     ),
+    "a version": (
+        InvalidOption,
+        ("1", 1.5, True),
+        lambda _, chat, it: chat.append("user", "x", expected_seq=it),
+        lambda _, chat, it: chat.write_batch([NewMessage("user", "x")], expected_seq=it),
+    ),
     "a note": (
         (InvalidMessage, InvalidOption),
         (None, 7, "text", [1]),

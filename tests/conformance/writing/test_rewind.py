@@ -91,11 +91,13 @@ def test_rewind_without_effect_writes_nothing(chat, to):
     assert state(chat) == before
 
 
-def test_rewind_with_a_stale_version_is_refused(chat):
-    fill(chat, 3)
+@pytest.mark.parametrize("target", [{"to": 1}, {"to": "m"}, {"ts": 7}], ids=str)
+def test_rewind_with_a_stale_version_is_refused(chat, target):
+    chat.append("user", "x", message_id="m", ts=7)
+    fill(chat, 2)
     with pytest.raises(VersionConflict):
-        chat.rewind(to=1, expected_seq=2)
-    assert chat.rewind(to=1, expected_seq=3).changed
+        chat.rewind(**target, expected_seq=2)
+    assert chat.rewind(**target, expected_seq=3).changed
     with pytest.raises(VersionConflict):
         chat.undo(expected_seq=3)
     assert chat.undo(expected_seq=4).undone == 4
