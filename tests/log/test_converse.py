@@ -32,33 +32,25 @@ RESPONSE = {
     },
     "metrics": {"latencyMs": 9},
 }
+
+
+def delta(index, **fields):
+    return {"contentBlockDelta": {"contentBlockIndex": index, "delta": fields}}
+
+
+STARTED = {"toolUse": {"toolUseId": "t1", "name": "run"}}
 EVENTS = [
     {"messageStart": {"role": "assistant"}},
-    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"reasoningContent": {"text": "h"}}}},
-    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"reasoningContent": {"text": "m"}}}},
-    {
-        "contentBlockDelta": {
-            "contentBlockIndex": 0,
-            "delta": {"reasoningContent": {"signature": "c2ln"}},
-        }
-    },
+    delta(0, reasoningContent={"text": "h"}),
+    delta(0, reasoningContent={"text": "m"}),
+    delta(0, reasoningContent={"signature": "c2ln"}),
     {"contentBlockStop": {"contentBlockIndex": 0}},
-    {"contentBlockDelta": {"contentBlockIndex": 1, "delta": SEALED}},
-    {"contentBlockDelta": {"contentBlockIndex": 2, "delta": {"text": "s"}}},
-    {"contentBlockDelta": {"contentBlockIndex": 2, "delta": {"text": "o"}}},
-    {
-        "contentBlockStart": {
-            "contentBlockIndex": 3,
-            "start": {"toolUse": {"toolUseId": "t1", "name": "run"}},
-        }
-    },
-    {
-        "contentBlockDelta": {
-            "contentBlockIndex": 3,
-            "delta": {"toolUse": {"input": '{"command": '}},
-        }
-    },
-    {"contentBlockDelta": {"contentBlockIndex": 3, "delta": {"toolUse": {"input": '"ls"}'}}}},
+    delta(1, **SEALED),
+    delta(2, text="s"),
+    delta(2, text="o"),
+    {"contentBlockStart": {"contentBlockIndex": 3, "start": STARTED}},
+    delta(3, toolUse={"input": '{"command": '}),
+    delta(3, toolUse={"input": '"ls"}'}),
     {"messageStop": {"stopReason": "tool_use"}},
     {"metadata": {"usage": RESPONSE["usage"], "metrics": {"latencyMs": 9}}},
 ]
@@ -229,16 +221,8 @@ def test_stored_cache_points_are_left_out_and_new_ones_are_set_on_request():
     body = forms[FORMAT].body(messages, system="Be kind.", tools=[tool], cache=True)
     assert undefined(body) == []
     assert body["system"] == [{"text": "Be kind."}, point]
-    assert body["toolConfig"]["tools"] == [
-        {
-            "toolSpec": {
-                "name": "run",
-                "description": "Runs.",
-                "inputSchema": {"json": {"type": "object"}},
-            }
-        },
-        point,
-    ]
+    spec = {"name": "run", "description": "Runs.", "inputSchema": {"json": {"type": "object"}}}
+    assert body["toolConfig"]["tools"] == [{"toolSpec": spec}, point]
     assert body["messages"][-1]["content"][-1] == point
     assert "cachePoint" not in str(messages)
     again = forms[FORMAT].body(

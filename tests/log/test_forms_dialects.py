@@ -196,23 +196,42 @@ def test_blank_reasoning_is_replaced_where_the_server_requires_some():
     assert repairs == [(2, Rule.UNREASONED)]
 
 
-def test_model_that_never_reasoned_gets_no_line():
-    history = (GO, reply(2, "deepseek-chat", [("a", {})]), answer(3, "a"))
-    assert sent(*history, model="deepseek-chat") == ([it.content for it in history], [])
+HM = {"reasoning_content": "hm"}
+PLAIN = {"role": "assistant", "content": "so"}
+NEVER = reply(2, "deepseek-chat", [("a", {})])
+CUSTOM = {"id": "a", "type": "custom", "custom": {"name": "run", "input": "ls"}}
+FUNCTION = {"name": "run", "arguments": '{"input":"ls"}'}
+ASKED = {"role": "assistant", "content": None, "tool_calls": [CUSTOM]}
+TAKES_TEXT = message(2, "assistant", ASKED, "openai", "mine")
 
 
-def test_text_of_reasoning_goes_under_the_name_that_the_server_reads():
-    history = (GO, reply(2, reasoning_content="hm"))
-    (_, sent_back), repairs = sent(*history, dialect="vllm")
-    assert sent_back == {"role": "assistant", "content": "so", "reasoning": "hm"}
-    assert repairs == []
+@pytest.mark.parametrize(
+    ("row", "to", "expected", "rules"),
+    [
+        (reply(2, **HM), {"dialect": "vllm"}, {**PLAIN, "reasoning": "hm"}, []),
+        (reply(2, **HM), {"dialect": "openai"}, PLAIN, [Rule.THINKING]),
+        (reply(2, **HM), {"dialect": "xai"}, PLAIN, [Rule.THINKING]),
+        (NEVER, {"model": "deepseek-chat"}, NEVER.content, []),
+        (TAKES_TEXT, {}, ASKED, []),
+        (
+            TAKES_TEXT,
+            {"dialect": "vllm"},
+            {**ASKED, "tool_calls": [{"id": "a", "type": "function", "function": FUNCTION}]},
+            [Rule.FIELD],
+        ),
+    ],
+)
+def test_reply_goes_out_as_the_server_reads_it(row, to, expected, rules):
+    messages, repairs = sent(GO, row, **to)
+    assert (messages[1], repairs) == (expected, [(2, rule) for rule in rules])
 
 
-def test_openai_and_xai_get_no_reasoning_and_the_loss_is_reported():
-    for dialect in ("openai", "xai"):
-        (_, plain), repairs = sent(GO, reply(2, reasoning_content="hm"), dialect=dialect)
-        assert plain == {"role": "assistant", "content": "so"}
-        assert repairs == [(2, Rule.THINKING)]
+@pytest.mark.parametrize("name", FIELDS)
+def test_developer_message_is_a_system_message_where_the_role_is_unknown(name):
+    rule = message(1, "developer", {"role": "developer", "content": "Be kind."}, "openai")
+    (first,), repairs = sent(rule, dialect=name)
+    assert violations([first], name) == []
+    assert (first["role"] == "developer") == (repairs == [])
 
 
 def test_mistral_gets_its_thinking_in_the_content_and_ids_of_nine_characters():
@@ -264,22 +283,6 @@ def test_instruction_after_the_users_words_is_the_users_for_mistral():
     assert repairs[-1] == (3, Rule.FIELD)
     longer, _ = sent(rules[0], said, rules[1], reply(4), dialect="mistral")
     assert longer[:3] == messages
-
-
-def test_developer_message_is_a_system_message_where_the_role_is_unknown():
-    rule = message(1, "developer", {"role": "developer", "content": "Be kind."}, "openai")
-    for name in FIELDS:
-        (first,), repairs = sent(rule, dialect=name)
-        assert violations([first], name) == []
-        assert (first["role"] == "developer") == (repairs == [])
-
-
-def test_call_that_takes_a_text_becomes_a_function_for_a_compatible_server():
-    custom = [{"id": "a", "type": "custom", "custom": {"name": "run", "input": "ls"}}]
-    row = message(2, "assistant", {"role": "assistant", "tool_calls": custom}, "openai", "mine")
-    assert sent(GO, row)[0][1] is row.content
-    (_, made), _ = sent(GO, row, dialect="vllm")
-    assert made["tool_calls"][0]["function"] == {"name": "run", "arguments": '{"input":"ls"}'}
 
 
 def test_unknown_dialect_is_refused_with_the_known_ones():

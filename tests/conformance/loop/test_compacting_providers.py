@@ -189,15 +189,6 @@ class TestEachForm:
         check_gauge(server, chat, wire)
         assert chat.verify().ok
 
-    def test_redaction_of_a_row_that_it_may_contain(
-        self, chat: Any, server: Any, wire: Wire
-    ) -> None:
-        talk(chat, wire.model)
-        done = wire.compacts(server, chat)
-        assert (chat.id, done.covering) in chat.redact(2).summaries
-        check_gauge(server, chat, wire)
-
-
 @pytest.mark.parametrize("scene", ["failed", "paused"])
 def test_switch_of_the_provider_and_back_after_a_compaction_that(
     chat: Any, server: Any, scene: str
@@ -220,15 +211,6 @@ def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:
     edits = extra["roocontext"]["context_management"]["applied_edits"]
     assert edits == [{**edit, "cleared_tool_uses": 2, "cleared_input_tokens": 40}]
     assert shown(chat) == [*before, done.seq]
-
-
-def test_bad_history_is_refused_by_the_stubs(server: Any) -> None:
-    bad = [{"role": "assistant", "content": "x"}]
-    with pytest.raises(anthropic.BadRequestError):
-        server.anthropic().messages.create(model=CLAUDE, max_tokens=9, messages=bad)
-    sealed = [{"type": "compaction", "id": "c", "encrypted_content": "x"}]
-    with pytest.raises(openai.BadRequestError):
-        server.openai().responses.create(model=GPT, input=sealed)
 
 
 def test_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
