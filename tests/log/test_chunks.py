@@ -86,47 +86,43 @@ def deltas(*pieces, reason="stop"):
     return [*chunks, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}]
 
 
-def test_reasoning_of_a_server_is_joined():
-    read = read_reply(
-        deltas(
-            {"role": "assistant", "content": "", "reasoning_content": ""},
-            {"reasoning_content": "h"},
-            {"reasoning_content": "m"},
-            {"content": "so"},
-        )
-    )
-    assert read.content == {"content": "so", "role": "assistant", "reasoning_content": "hm"}
+def thought(said):
+    return {"type": "thinking", "thinking": [{"type": "text", "text": said}]}
 
 
-def test_reasoning_details_of_one_kind_and_index_are_joined():
-    kind = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
-    sealed = {"type": "reasoning.encrypted", "data": "xx", "index": 1}
-    read = read_reply(
-        deltas(
-            {"role": "assistant", "reasoning_details": [{**kind, "text": "h"}]},
-            {"reasoning_details": [{**kind, "text": "m"}]},
-            {"reasoning_details": [{**kind, "text": "", "signature": "c2ln"}]},
-            {"reasoning_details": [sealed]},
-            {"content": "so"},
-        )
-    )
-    assert read.content["reasoning_details"] == [
-        {**kind, "text": "hm", "signature": "c2ln"},
-        sealed,
-    ]
+SIGNED = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+SEALED = {"type": "reasoning.encrypted", "data": "xx", "index": 1}
+BEGUN = {"role": "assistant", "content": ""}
 
 
-def test_thinking_in_the_content_of_mistral_is_joined():
-    def thought(said):
-        return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": said}]}]}
-
-    read = read_reply(
-        deltas({"role": "assistant", "content": ""}, thought("h"), thought("m"), {"content": "so"})
-    )
-    assert read.content["content"] == [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-        {"type": "text", "text": "so"},
-    ]
+@pytest.mark.parametrize(
+    ("pieces", "joined"),
+    [
+        (
+            [{**BEGUN, "reasoning_content": ""}, *({"reasoning_content": it} for it in "hm")],
+            {"content": "so", "reasoning_content": "hm"},
+        ),
+        (
+            [
+                *({**BEGUN, "reasoning_details": [{**SIGNED, "text": it}]} for it in "hm"),
+                {"reasoning_details": [{**SIGNED, "text": "", "signature": "c2ln"}]},
+                {"reasoning_details": [SEALED]},
+            ],
+            {
+                "content": "so",
+                "reasoning_details": [{**SIGNED, "text": "hm", "signature": "c2ln"}, SEALED],
+            },
+        ),
+        (
+            [BEGUN, *({"content": [thought(it)]} for it in "hm")],
+            {"content": [thought("hm"), {"type": "text", "text": "so"}]},
+        ),
+    ],
+    ids=["a text", "details of one kind and index", "the content of Mistral"],
+)
+def test_reasoning_of_a_server_is_joined(pieces, joined):
+    read = read_reply(deltas(*pieces, {"content": "so"}))
+    assert read.content == {"role": "assistant", **joined}
 
 
 @pytest.mark.parametrize("places", [[{}, {}], [{"index": 0}, {"index": 0}]])

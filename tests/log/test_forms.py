@@ -231,12 +231,6 @@ def test_items_lose_their_ids_with_the_reasoning_that_they_refer_to():
     assert [it.get("id") for it in messages[-2:]] == ["ws_2", "fc_3"]
 
 
-def test_name_that_is_replaced_is_reported_in_every_form():
-    for form in ("anthropic", "openai", "openai-responses"):
-        _, repairs = sent(form, GO, chat_call("a", "no spaces"), complete=True)
-        assert (2, Rule.NAME) in repairs
-
-
 def test_messages_of_chat_that_become_one_are_reported():
     messages, repairs = sent("openai", GO, chat_call("a"), chat_call("b"))
     assert [len(it.get("tool_calls", [])) for it in messages] == [0, 2]

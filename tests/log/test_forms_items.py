@@ -231,12 +231,23 @@ def test_item_that_only_a_reply_has_fields_of_goes_without_them():
     assert (2, Rule.FIELD, 0) in [(it.seq, it.rule, it.block) for it in out.repairs]
 
 
-@pytest.mark.parametrize("kind", [None, {"a": 1}, []])
-def test_message_whose_type_is_no_text_is_composed_anew(kind):
-    said = {"role": "user", "content": [{"type": "input_text", "text": "so"}]}
-    rows = stored("openai-responses", "user", [{"type": kind, **said}])
-    out = forms["openai-responses"].compose(rows, model="gpt-5")
-    assert {"type": "message", **said} in out.messages
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (None, "input_text"),
+        ({"a": 1}, "input_text"),
+        ([], "input_text"),
+        ("message", "output_text"),
+    ],
+    ids=str,
+)
+def test_message_of_a_wrong_type_or_with_the_assistants_parts_is_composed_anew(kind, part):
+    said = {"role": "user", "content": [{"type": part, "text": "so"}]}
+    out = forms["openai-responses"].compose(
+        stored("openai-responses", "user", [{"type": kind, **said}])
+    )
+    told = {"role": "user", "content": [{"type": "input_text", "text": "so"}]}
+    assert {"type": "message", **told} in out.messages
 
 
 def test_redacted_item_without_its_values_is_left_out_and_a_short_one_is_not():

@@ -154,16 +154,6 @@ def test_answer_has_the_form_of_a_result_in_the_format(talk):
     assert (message.role, message.content, message.format) == (*expected, talk.form)
 
 
-def test_calls_with_the_same_id_are_answered_one_by_one(talk):
-    talk.asks(A, A)
-    talk.asks(A)
-    for place in ((2, 0), (1, 1), (1, 0)):
-        assert talk.chat.answer(place, "done").new
-        assert not talk.chat.answer(place, "done").new
-        assert place not in talk.state[1]
-    assert talk.state == MODEL
-
-
 def test_calls_without_ids_are_answered_in_any_order(chat):
     chat.append(*asking("gemini", ("", "read"), ("", "read")), format="gemini")
     chat.answer((1, 1), "second")

@@ -279,14 +279,6 @@ def prepared(chat, model=BOUND):
     return [thoughtful(chat, number, model) for number in (1, 2, 3)]
 
 
-def test_thinking_stays_after_an_unchanged_prefix(chat):
-    prepared(chat)
-    chat.note("remark", {})
-    assert thinking(chat) == [True, True, True]
-    chat.rewind(chat.append("user", "More.").seq - 1)
-    assert thinking(chat) == [True, True, True]
-
-
 def test_changed_prefix_drops_the_thinking_after_it(chat):
     _, second, _ = prepared(chat)
     before = chat.head_seq()

@@ -458,15 +458,6 @@ def test_damaged_message_stops_only_the_search_of_its_session(lab, indexed):
             lab.store.search("needle")
 
 
-def test_message_without_content_is_damaged(opened):
-    with opened("file", "sync") as lab:
-        lab.drop_guards()
-        lab.store.create().append("user", "needle")
-        lab.sql("UPDATE entries SET content = NULL")
-        with pytest.raises(HistoryCorrupt, match="Entry 1"):
-            lab.store.search("needle")
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_read_only_store_is_searched(lab, state):
     if lab.engine == "memory":
