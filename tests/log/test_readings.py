@@ -92,7 +92,7 @@ RESPONSES = [
     {"type": "custom_tool_call_output", "call_id": "c2", "output": "secret"},
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "secret"},
     {"type": "item_reference", "id": "secret"},
-    {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+    {"type": "web_search_call", "id": "ws_1", "text": "only that of reasoning is Roo Code's"},
     {"type": "computer_call_output", "call_id": "c3", "output": {"image_url": "secret"}},
     {"type": "mcp_approval_request", "id": "secret"},
 ]

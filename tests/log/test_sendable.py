@@ -264,6 +264,11 @@ REPAIRED = {
         [GO, assistant(text()), ON, assistant(text())],
         "2 separated 1, 4 separated 0",
     ),
+    "a continued reply that repeats the call of a tool of the provider": (
+        [GO, assistant(text(), SEARCH), assistant(SEARCH, FOUND, text())],
+        [GO, assistant(text(), SEARCH, FOUND, text())],
+        "2 separated 1, 3 merged",
+    ),
     "a program of the provider that calls the agent's tools": (
         [
             *(GO, assistant(SEARCH, call("a", caller={"type": "code_execution"}))),

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import anthropic
-import openai
 import pytest
 
 from roocontext.tokens import usage_tokens

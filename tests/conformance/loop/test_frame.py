@@ -74,19 +74,6 @@ def test_rewind_never_brings_an_old_frame_back(chat):
     assert not chat.internals.keep_frame(system="second")
 
 
-def test_agents_who_take_turns_in_one_session_are_recorded_at_each_hand_over(chat):
-    """Each gives its own prompt; what the model got at a past call is that of its agent."""
-    asked = []
-    for number, agent in enumerate(("plans", "plans", "codes", "plans")):
-        chat.append("user", f"Step {number}.")
-        asked.append(chat.request(system=f"You are the one who {agent}.", tools=[]))
-        chat.append("assistant", "Done.", asked_at=asked[-1].seq)
-    said = [content["system"].split()[-1] for content in recorded(chat)]
-    assert said == ["plans.", "codes.", "plans."]
-    for request in asked:
-        assert dict(chat.request(as_of=request.seq)) == dict(request)
-
-
 def test_frame_is_recorded_as_it_was_given(chat):
     """Before any form converts it or marks it for a cache."""
     chat.append("user", "Look.")
