@@ -187,6 +187,7 @@ class TestEachForm:
         check_gauge(server, chat, wire)
         assert chat.verify().ok
 
+
 @pytest.mark.parametrize("scene", ["failed", "paused"])
 def test_switch_of_the_provider_and_back_after_a_compaction_that(
     chat: Any, server: Any, scene: str
