@@ -1,4 +1,4 @@
-"""Objects of the three SDKs go in as they are, and what goes out is what the SDKs take."""
+"""Objects of the SDKs go in as they are, and what goes out is what the SDKs take."""
 
 import typing
 
@@ -59,10 +59,13 @@ def test_gemini_takes_back_what_it_signed(chat):
     chat.append(*content(), format="gemini", model="gemini-3-pro")
     sent = [genai.Content.model_validate(it) for it in chat.messages("gemini")]
     assert sent[1] == content()[1]
+    assert chat.repairs("gemini") == ()
 
 
-def test_anthropic_takes_what_is_converted_for_it(chat):
+def test_items_of_responses_go_back_as_they_are_and_anthropic_takes_them_converted(chat):
     role, given = response()
     chat.append(role, given, format="openai-responses", model="gpt-5")
+    sent, stored = chat.messages("openai-responses"), chat.view().messages[1].content
+    assert (sent[1 : 1 + len(stored)], chat.repairs("openai-responses")) == (stored, ())
     blocks = chat.messages(model="claude-opus-4-8")[1]["content"]
     assert TypeAdapter(list[ContentBlockParam]).validate_python(blocks)
