@@ -118,13 +118,6 @@ class TestTurns:
 
 @pytest.mark.every_leg
 class TestOtherModels:
-    def test_readable_compaction_is_text_for_other_models(self, long: Any) -> None:
-        compacted(long)
-        sent = long.messages("openai", model="gpt-5.4")
-        assert [one["role"] for one in sent] == ["user", "assistant"]
-        assert "All so far." in str(sent[0])
-        assert "compaction" not in str(sent)
-
     def test_sealed_compaction_is_refused_for_others_and_sent_to_its_model(self, long: Any) -> None:
         request = long.request("openai-responses", model=GPT)
         long.record(gpt(SEALED, SPOKEN), request)
@@ -136,14 +129,6 @@ class TestOtherModels:
         assert refused.value.seq == 6
         with pytest.raises(SummarySealed):
             long.messages("openai-responses", model="gpt-5.5")
-
-    def test_uncovered_rows_are_sent_in_full_to_everybody(self, long: Any) -> None:
-        request = long.request("openai-responses", model=GPT)
-        done = long.record(gpt(SEALED, SPOKEN), request)
-        long.uncover(done.covering)
-        assert seqs(long) == [1, 2, 3, 4, 5, 6]
-        assert "question 0" in str(long.messages("anthropic", model=CLAUDE))
-        assert "sealed" not in str(long.messages("openai-responses", model=GPT))
 
 
 @pytest.mark.every_leg
