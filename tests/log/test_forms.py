@@ -262,6 +262,19 @@ def test_empty_id_of_gemini_counts_as_none():
     assert (2, Rule.RENAMED) in repairs
 
 
+def test_id_that_is_used_again_is_sent_once():
+    called = {"type": "function_call", "id": "fc_1", "name": "f", "arguments": "{}"}
+    items = [{**called, "call_id": it} for it in "ab"]
+    messages, _ = sent("openai-responses", GO, ("openai-responses", "assistant", items, {}))
+    assert [it.get("id") for it in messages[1:]] == ["fc_1", None]
+    parts = [{"functionCall": {"name": name, "id": "x", "args": {}}} for name in "fg"]
+    messages, repairs = sent(
+        "gemini", GO, ("gemini", "model", {"role": "model", "parts": parts}, {})
+    )
+    assert [it["functionCall"].get("id") for it in messages[1]["parts"]] == ["x", None]
+    assert (2, Rule.RENAMED) in repairs
+
+
 def test_system_message_with_an_image_goes_out_as_the_users():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     content = {"role": "system", "content": [{"type": "text", "text": "See."}, image]}
