@@ -51,7 +51,6 @@ def command_line(
 
 @pytest.fixture(scope="session")
 def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store to look at."""
     url = str(tmp_path_factory.mktemp("showcase") / "store.db")
     showcase.build(url)
     return url

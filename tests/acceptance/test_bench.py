@@ -109,7 +109,6 @@ def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 @pytest.fixture(scope="module")
 def lines(runs: dict[str, str]) -> dict[str, dict]:
-    """The lines for programs, by key."""
     return {line["key"]: line for line in json.loads(runs["json"])["lines"]}
 
 

@@ -61,7 +61,6 @@ def with_cluster(**facts: object) -> Health:
 
 
 def with_node(**changes: object) -> Health:
-    """The cluster with another second worker."""
     return replace(POSTGRES, cluster=ClusterFacts((*NODES[:2], replace(NODES[2], **changes))))
 
 
@@ -118,7 +117,6 @@ def test_lost_node_is_named() -> None:
 
 
 def diagnosed() -> str:
-    """Both databases, healthy and without a schema."""
     file = io.StringIO()
     screen = Screen(file)
     databases = (

@@ -11,7 +11,6 @@ from roocontext.cli.app import commands
 from roocontext.cli.command_group import ALIASES, HEADINGS
 from roocontext.cli.exit_codes import Code
 from support.cli_process import CommandLine, CommandLines
-from support.postgres_server import Postgres
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -68,32 +67,6 @@ def test_ambiguous_command_lists_its_meanings(run: CommandLine) -> None:
     for word in ("`purge SESSION`", "`redact SESSION SEQ`", "`rewind SESSION --to SEQ`"):
         assert word in done.err
     assert "No such command 'nonsense'" in run("nonsense").err
-
-
-@pytest.mark.parametrize(
-    "words", ["sessions", "show last", "verify", "rewind last --to 1", "append new Hello"]
-)
-def test_wrong_path_makes_no_store(words: str, tmp_path: Path, run: CommandLine) -> None:
-    places = [["--db", "wrong.db"], ["--db", "wrong/folder.db"], ["--db", str(tmp_path)]]
-    for place in places if "new" in words else [[], *places]:
-        done = run(*words.split(), *place)
-        assert (done.code, done.out) == (Code.NOT_FOUND, "")
-        for word in ("--db", "ROOCONTEXT_DB", "`roocontext demo`"):
-            assert word in done.err
-    assert not list(tmp_path.rglob("*.db"))
-
-
-def test_empty_database_of_a_server_is_not_filled_by_mistake(
-    postgres: Postgres, command_line: CommandLines
-) -> None:
-    url = postgres.empty()
-    run = command_line(url)
-    for words in ("sessions", "append new Hello"):
-        done = run(*words.split())
-        assert (done.code, done.out) == (Code.NOT_FOUND, "")
-        for word in ("no store", "--db", "ROOCONTEXT_DB", "`roocontext demo`", "db upgrade`"):
-            assert word in done.err
-    postgres.drop(url)
 
 
 def test_readmes_commands_run_one_after_the_other(tmp_path: Path, run: CommandLine) -> None:

@@ -59,7 +59,7 @@ LOOKING = [
     "audit parser --after 14 --full",
     "audit evil --full",
     "audit empty",
-    "audit parser --after 99",
+    "audit parser --after 27",
     "audit parser -n 3",
     "audit parser --role tool --reverse",
     "show parser --role user -n 2",
@@ -71,7 +71,7 @@ LOOKING = [
     "tree parser",
     "tree empty",
     "diff parser 10",
-    "diff parser 14 16",
+    "diff parser 15 14",
     "diff parser 14 15",
     "diff parser 27",
     "usage parser",
@@ -301,7 +301,6 @@ def test_no_control_character_reaches_the_screen() -> None:
 
 
 def main() -> None:
-    """Write the golden files anew."""
     SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")
     for mode in MODES:
         with preloaded() as process, tempfile.TemporaryDirectory() as folder:

@@ -264,7 +264,6 @@ def followed(file: Path, *words: str) -> Iterator[IO[str]]:
 
 
 def goes_on(file: Path) -> None:
-    """The session of the fixtures continues."""
     transcript = Transcript(file)
     transcript.at, transcript.count = "u-3", 3
     transcript.user("more")

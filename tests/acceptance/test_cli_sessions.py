@@ -25,7 +25,6 @@ LONG_ID = "0f3a77c1d2e94b5f8a6b7c8d9e0f1a2b"
 
 @pytest.fixture
 def run(database: str, command_line: CommandLines) -> CommandLine:
-    """Commands on sessions of several ages."""
     clock = SetClock(NOW - 50 * 24 * HOUR, step=1)
     with Store.open(database, clock=clock) as store:
         store.create("old-one", title="an old title").append("user", "about birds")
@@ -162,7 +161,6 @@ def test_fill_level_is_the_reported_one(run: CommandLine, database: str) -> None
 
 @pytest.fixture
 def screen() -> Iterator[tuple[int, int]]:
-    """A pseudo-terminal of 24 lines."""
     ends = pty.openpty()
     fcntl.ioctl(ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     yield ends

@@ -11,7 +11,6 @@ from support.steady_sources import SetClock
 
 @pytest.fixture
 def run(database: str, command_line: CommandLines) -> CommandLine:
-    """Commands on sessions with several calls."""
     showcase.build(database)
     with Store.open(database, clock=SetClock(showcase.START + 86_400_000)) as store:
         hostile = {"input_tokens": 5, "output_tokens": 1}

@@ -23,7 +23,6 @@ CEST = timezone(timedelta(hours=2))
 
 @pytest.fixture
 def cet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A zone with a summer time."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", ZONE["TZ"])
         time.tzset()

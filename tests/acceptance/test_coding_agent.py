@@ -90,7 +90,6 @@ def tool(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def recorded(store: str) -> Iterator[Session]:
-    """The newest session, which is whole."""
     with Store.open(store) as opened:
         chat = opened.session(opened.sessions()[0].session_id)
         assert chat.verify().ok

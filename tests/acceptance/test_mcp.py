@@ -299,7 +299,6 @@ def test_server_answers_by_stdio(store: Store, database: str) -> None:
 
 @contextmanager
 def by_http(*arguments: str, **env: str) -> Iterator[int]:
-    """The port of a server that runs."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

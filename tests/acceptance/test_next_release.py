@@ -23,14 +23,12 @@ from support.next_release import NextRelease
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NextRelease]:
-    """The next release."""
     with next_release.next_release(tmp_path_factory.mktemp("next")) as running:
         yield running
 
 
 @pytest.fixture(params=["file", "postgres"])
 def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
-    """A database without any table."""
     with raw_database(request, tmp_path) as made:
         yield made
 

@@ -113,7 +113,6 @@ async def gemini_async_streamed(request: Request) -> Any:
 
 
 def dumped(ask: Callable[[Any], Any], **options: Any) -> Callable[[Any], Any]:
-    """The plain data of a reply."""
     return lambda request: ask(request).model_dump(mode="json", **options)
 
 

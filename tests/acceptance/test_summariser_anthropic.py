@@ -92,7 +92,6 @@ def summarise(request: pytest.FixtureRequest) -> Summarise:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ModelServer]]:
-    """Servers that end with the test."""
     with ExitStack() as running:
         yield lambda *script, **options: running.enter_context(ModelServer(*script, **options))
 

@@ -43,7 +43,6 @@ print(json.dumps({"shown": shown, "files": files, "path": sys.path}))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout."""
     source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         origin = CHECKOUT / name

@@ -26,9 +26,7 @@ class AdapterDriver:
         self.adapter = self.adapter_class(self._store)
 
     def run(self, coroutine: Any) -> Any:
-        """Await a coroutine."""
         return self._runner.run(coroutine)
 
     def close(self) -> None:
-        """Close both stores."""
         self._stack.close()

@@ -41,11 +41,9 @@ class AgentProcess:
 
     @property
     def shown(self) -> str:
-        """The output of the last run."""
         return self._files[1].read_text()
 
     def begin(self, *lines: str, options: tuple[str, ...] = ()) -> None:
-        """Start a run that gets these lines."""
         self._files[0].write_text("".join(f"{line}\n" for line in lines))
         self._files[1].write_text("")
         order = {
@@ -71,7 +69,6 @@ class AgentProcess:
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    """Wait for something that another process does."""
     for _ in range(PATIENCE * 100):
         if condition():
             return

@@ -33,7 +33,6 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """The URL for clients."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
 

@@ -50,7 +50,6 @@ class Driven:
 
     @classmethod
     def open(cls, runner: LoopThread, url: Any, **options: Any) -> "Driven":
-        """Open a store on this loop."""
         return cls(runner.run(AsyncStore.open(url, **options)), runner)
 
     def __getattr__(self, name: str) -> Any:

@@ -117,7 +117,6 @@ class Citus:
         self._drop(name)
 
     def close(self) -> None:
-        """Drop what is left and disconnect."""
         for name in reversed(self._made):
             with suppress(psycopg.Error):
                 self._drop(name)
@@ -190,7 +189,6 @@ class Citus:
 
 @contextmanager
 def running() -> Iterator[Citus]:
-    """The cluster that is given by URL."""
     cluster = Citus(os.environ[GIVEN])
     try:
         yield cluster
@@ -212,7 +210,6 @@ class OwnCluster:
         self.url = done.stdout.splitlines()[-1]
 
     def stop(self) -> None:
-        """End all servers, and remove their files."""
         command = [str(self._kit / "stop"), "--dir", str(self._folder), "--remove"]
         subprocess.run(command, check=True)
 
@@ -222,13 +219,11 @@ class OwnCluster:
         os.kill(int(file.read_text().splitlines()[0]), signal.SIGKILL)
 
     def port(self, node: str) -> int:
-        """The port of a server."""
         return int((self._folder / f"{node}.port").read_text())
 
 
 @contextmanager
 def started() -> Iterator[OwnCluster]:
-    """A throw-away cluster with two workers."""
     with tempfile.TemporaryDirectory(prefix="roocontext-citus-") as folder:
         Path(folder).chmod(0o755)  # root's servers run as another user
         cluster = OwnCluster(Path(folder) / "kit")

@@ -24,7 +24,6 @@ class Done(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The JSON document it printed."""
         return json.loads(self.out)
 
     @property
@@ -107,7 +106,6 @@ class CommandLine:
         return self._process.stdout.fileno()
 
     def ended(self) -> int:
-        """Wait for the command; its exit code."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         assert line, "the process that forks the commands has died"
@@ -120,7 +118,6 @@ CommandLines = Callable[..., CommandLine]
 
 @contextmanager
 def preloaded() -> Iterator["subprocess.Popen[str]"]:
-    """The process that forks the commands."""
     command = [sys.executable, "-W", "error", "-m", "support.cli_preloaded"]
     env = {**os.environ, **LARGE_PAGES}
     with subprocess.Popen(

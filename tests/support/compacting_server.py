@@ -55,7 +55,6 @@ class CompactingServer(AnsweringServer):
         self.made = 0
 
     def anthropic(self) -> anthropic.Anthropic:
-        """A client of Anthropic's SDK."""
         http = anthropic.DefaultHttpxClient(trust_env=False, verify=False)
         client = anthropic.Anthropic(
             api_key="none", base_url=self.url, max_retries=0, http_client=http
@@ -64,7 +63,6 @@ class CompactingServer(AnsweringServer):
         return client
 
     def openai(self) -> openai.OpenAI:
-        """A client of OpenAI's SDK."""
         http = openai.DefaultHttpxClient(trust_env=False, verify=False)
         url = f"{self.url}/v1"
         client = openai.OpenAI(api_key="none", base_url=url, max_retries=0, http_client=http)
@@ -72,7 +70,6 @@ class CompactingServer(AnsweringServer):
         return client
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
-        """See AnsweringServer."""
         answer = self._messages if "/messages" in path else self._responses
         self.while_answering()
         return answer(path.partition("?")[0], body)

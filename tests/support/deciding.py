@@ -24,7 +24,6 @@ def seen(chat: Any, policy: Any = None, **facts: Any) -> Situation:
 
 
 def cost(chat: Any, *seqs: int) -> int:
-    """The tokens of these visible rows."""
     return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
 
 
@@ -38,7 +37,6 @@ def decided(chat: Any, policy: Any, **facts: Any) -> Any:
 
 
 def summary(said: str = "in short") -> Summary:
-    """A summary as a summariser gives it."""
     return Summary(text=said, summariser="test")
 
 

@@ -42,22 +42,18 @@ def seqs(source: Any) -> list[int]:
 
 
 def shown(chat: Any) -> list[int]:
-    """The seqs that the model sees now."""
     return seqs(chat.view())
 
 
 def text(said: str) -> dict[str, Any]:
-    """A block of text."""
     return {"type": "text", "text": said}
 
 
 def call(tool_id: str) -> dict[str, Any]:
-    """A tool call."""
     return {"type": "tool_use", "id": tool_id, "name": "run", "input": {"command": "ls"}}
 
 
 def result(tool_id: str, output: Any = WORDS) -> dict[str, Any]:
-    """The output of a tool."""
     return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
 
 
@@ -88,7 +84,6 @@ def everything(chat: Any) -> tuple[Any, ...]:
 
 
 def at(ms: int) -> datetime:
-    """A time of the log."""
     return EPOCH + timedelta(milliseconds=ms)
 
 

@@ -23,7 +23,6 @@ TABLES = {
 
 
 def dump(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows, read by the plain driver."""
     if "://" in url:
         plain = sqlalchemy.make_url(url).set(drivername="postgresql")
         with psycopg.connect(plain.render_as_string(hide_password=False)) as connection:

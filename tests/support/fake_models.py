@@ -33,7 +33,6 @@ class Asked(NamedTuple):
 
 
 def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A message of Anthropic's."""
     last = body["messages"][-1]["content"]
     done = isinstance(last, list) and last[0]["type"] == "tool_result"
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -55,7 +54,6 @@ def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def chat_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A chat completion."""
     done = body["messages"][-1]["role"] == "tool"
     message: dict[str, Any] = {"role": "assistant", "content": ANSWER if done else None}
     if not done:
@@ -73,7 +71,6 @@ def chat_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def response(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A response of the Responses API."""
     done = body["input"][-1].get("type") == "function_call_output"
     part = {"type": "output_text", "text": ANSWER, "annotations": []}
     said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
@@ -95,7 +92,6 @@ def response(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def gemini_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A response of Gemini's."""
     done = "functionResponse" in body["contents"][-1]["parts"][0]
     call = {"functionCall": {"name": "run", "args": {"command": "ls"}}, "thoughtSignature": "c2ln"}
     part = {"text": ANSWER} if done else call

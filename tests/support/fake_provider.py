@@ -211,7 +211,6 @@ class ModelServer(LoopbackServer):
         return anthropic.AsyncAnthropic(**self._options(options), http_client=http)
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many requests have come."""
         with self._asked:
             came = self._asked.wait_for(lambda: len(self.requests) >= count, PATIENCE)
         assert came, f"{len(self.requests)} of {count} requests came"
@@ -248,7 +247,6 @@ class Exchange(BaseHTTPRequestHandler):
 
     @property
     def model(self) -> ModelServer:
-        """Whose script is followed."""
         assert isinstance(self.server, LoopbackHttp)
         assert isinstance(self.server.of, ModelServer)
         return self.server.of
@@ -266,7 +264,6 @@ class Exchange(BaseHTTPRequestHandler):
             self.json(404, _error("not_found_error", "There is nothing here."))
 
     def json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
-        """Send a whole JSON body."""
         packed = json.dumps(value).encode()
         self._begin(status, {"content-type": "application/json", **(headers or {})})
         self.send_header("content-length", str(len(packed)))
@@ -312,7 +309,6 @@ def tokens_of(body: dict[str, Any]) -> int:
 
 
 def texts_of(body: dict[str, Any]) -> list[str]:
-    """Every text that stands in a request."""
     contents = [body.get("system", ""), *(message["content"] for message in body["messages"])]
     found: list[str] = []
     for content in contents:

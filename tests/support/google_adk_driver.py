@@ -46,7 +46,6 @@ class GoogleADKDriver:
         return self.sync.session(f"google-adk:{session.app_name}/{session.user_id}/{session.id}")
 
     def texts(self, session):
-        """The texts of our view."""
         messages = self.chat(session).view().messages
         return ["".join(part.get("text", "") for part in m.content["parts"]) for m in messages]
 

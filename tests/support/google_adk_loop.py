@@ -61,7 +61,6 @@ class Scripted(BaseLlm):
 
 
 def reply(*parts: Part) -> LlmResponse:
-    """A reply of these parts."""
     return LlmResponse(content=Content(role="model", parts=list(parts)), model_version="scripted")
 
 

@@ -62,7 +62,6 @@ HISTORIES = st.lists(
 
 
 def play(chat: Any, history: Sequence[Any]) -> None:
-    """Let it happen."""
     for kind, *given in history:
         _SCENES[kind](chat, *given)
 

@@ -13,7 +13,6 @@ from support.scripted_chat_model import TOOLS, ScriptedChatModel
 
 
 def main() -> None:
-    """Run the turns."""
     url, thread, first, last = sys.argv[1:]
     config = {"configurable": {"thread_id": thread}}
     with Store.open(url, durability="normal") as store:

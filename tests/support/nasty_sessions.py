@@ -50,7 +50,6 @@ def kind(
 
 
 def long(chat: Any, count: int = 40) -> list[int]:
-    """More talk than the window holds."""
     return fill(chat, count)
 
 

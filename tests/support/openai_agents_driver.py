@@ -108,7 +108,6 @@ SUMMARY = {
 
 
 def condensed(driver, session, count):
-    """Condense the first messages of the view."""
     chat = driver.sync.session(session.session_id)
     view = chat.view()
     chat.commit(Plan.condense(view, [one.seq for one in view.messages[:count]], "They are two."))

@@ -66,12 +66,10 @@ class Model:
 
     @property
     def last_seq(self) -> int:
-        """The last entry."""
         return len(self.rows)
 
     @property
     def head_seq(self) -> int:
-        """The last fold entry."""
         return max((row.seq for row in self.rows if row.kind is not Kind.NOTE), default=0)
 
     # What was done
@@ -79,7 +77,6 @@ class Model:
     def add(
         self, kind: Kind, control: Control | None = None, message: tuple[str, Any] | None = None
     ) -> int:
-        """The next entry."""
         seq = len(self.rows) + 1
         self.rows.append(FoldRow(seq, kind, control))
         self.keys.append(object())
@@ -129,22 +126,18 @@ class Model:
         )
 
     def rewind(self, to: int) -> int:
-        """A rewind."""
         return self.add(Kind.REWIND, Control(len(self.rows) + 1, Kind.REWIND, to=to))
 
     def uncover(self, target: int) -> int:
-        """An uncovering that is not refused."""
         rows = (target, *self.companions(target))
         uncovering = Control(len(self.rows) + 1, Kind.UNCOVERING, uncovers=rows)
         return self.add(Kind.UNCOVERING, uncovering)
 
     def set_title(self, title: str) -> int:
-        """Another title."""
         self.titles.append((self.add(Kind.NOTE), title))
         return self.last_seq
 
     def set_metadata(self, metadata: Any) -> int:
-        """Other metadata."""
         self.metadata.append((self.add(Kind.NOTE), metadata))
         return self.last_seq
 
@@ -271,7 +264,6 @@ class Model:
         return self._now()[0]
 
     def effective(self, seq: int | None = None) -> list[int]:
-        """The seqs of the view, in order."""
         return self._now()[1] if seq is None else fold.effective(self.rows[:seq])
 
     def cleared(self, seq: int | None = None) -> dict[tuple[int, int], int]:
@@ -337,7 +329,6 @@ class Model:
         return {seq for seq in _seqs(plan.hides) if seq in standing and seq in self.said}
 
     def readings(self) -> tuple[list[int], list[Any]]:
-        """The view, as its reader shows it."""
         seqs = self.effective()
         return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
 
@@ -405,7 +396,6 @@ class Model:
         return seqs[index], [at for at, _ in calls(readings[index][1])].index(block)
 
     def bound_by_pins(self) -> set[int]:
-        """The pinned messages and their tool partners."""
         seqs, readings = self.readings()
         found = bound(pairs(readings, self.links(seqs)))
         others = {

@@ -43,7 +43,6 @@ class Postgres:
 
     @property
     def version(self) -> str:
-        """The server's version, as it names it."""
         return self._admin.info.parameter_status("server_version") or ""
 
     def empty(self, options: str = "") -> str:
@@ -73,7 +72,6 @@ class Postgres:
         self._strategy = "file_copy"  # takes two checkpoints, which cost little without a disk
 
     def close(self) -> None:
-        """Drop what is left and disconnect."""
         for name in reversed(self._made):
             with suppress(psycopg.Error):
                 self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -145,7 +143,6 @@ class KillableServer:
 
 @contextmanager
 def killable() -> Iterator[KillableServer]:
-    """A server of the test's own."""
     with _started(Path(tempfile.mkdtemp(prefix="roocontext-pg-"))) as embedded:
         url = embedded.get_uri()
         Store.open(url).close()

@@ -56,7 +56,6 @@ class Script:
             os.kill(self._pid, number)
 
     def kill(self) -> None:
-        """Kill it, whatever it is doing."""
         self.send_signal(signal.SIGKILL)
 
     def _number(self) -> int:

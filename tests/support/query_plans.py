@@ -44,7 +44,6 @@ class Catcher:
             self.caught.append(Caught(self.operation, text, params))
 
     def of(self, operation: str) -> list[Caught]:
-        """The statements of one operation."""
         return [caught for caught in self.caught if caught.operation == operation]
 
     def each_text(self) -> Collection[Caught]:
@@ -103,7 +102,6 @@ def fill_sqlite(run: Callable[[str], Any], owner: str = "NULL") -> None:
 
 
 def fill_postgres(run: Callable[[str], Any], owner: str = "NULL") -> None:
-    """Fill a database of a server."""
     _fill(
         run,
         "generate_series(1, {last}) AS n",
@@ -175,7 +173,6 @@ def _fill(
 
 
 def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, Any]:
-    """The plan of a prepared statement."""
     admin.execute(f"PREPARE planned AS {text}")
     try:
         given = ", ".join(map(_literal, params or ()))

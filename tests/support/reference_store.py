@@ -43,7 +43,6 @@ class Reference:
         return Receipt(receipt.head_seq)
 
     def view(self) -> View:
-        """Read the messages that count now."""
         view = self._session.view()
         return View(view.head_seq, tuple(Message(it.role, it.content) for it in view.messages))
 
@@ -53,7 +52,6 @@ class Reference:
         return Sent(tuple(messages), "anthropic")
 
     def history(self) -> History:
-        """Read every message that was ever appended."""
         audit = [entry for entry in self._session.audit() if entry.kind is Kind.MESSAGE]
         return History(tuple(Message(str(entry.role), entry.content) for entry in audit))
 
@@ -78,7 +76,6 @@ class Reference:
         self._session.rewind(0)
 
     def close(self) -> None:
-        """Close the store."""
         self._store.close()
 
 

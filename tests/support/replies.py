@@ -7,7 +7,6 @@ USAGE = {"input_tokens": 3, "output_tokens": 4}
 
 
 def claude(*blocks: Any, number: int = 1, model: str = CLAUDE, **fields: Any) -> dict[str, Any]:
-    """A message of Anthropic's with these blocks."""
     return {
         "id": f"msg_{number}",
         "type": "message",

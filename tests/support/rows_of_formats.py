@@ -45,7 +45,6 @@ def rows(history: list[Any]) -> list[Message]:
 
 
 def message(seq: int, role: str, content: Any, format_: str, model: str | None = None) -> Message:
-    """A message of a view."""
     return Message(seq, Kind.MESSAGE, role, content, format_, None, 0, None, None, model)
 
 

@@ -77,7 +77,6 @@ class Verdict:
 
     @property
     def status(self) -> str:
-        """The outcome's, or `refused`."""
         return "refused" if isinstance(self.ended, BudgetExceeded) else self.ended.status.value
 
 

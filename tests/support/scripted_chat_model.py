@@ -17,7 +17,6 @@ class ScriptedChatModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> "ScriptedChatModel":
-        """Take any tools: the script knows them."""
         assert tools
         return self
 

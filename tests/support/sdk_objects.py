@@ -26,7 +26,6 @@ _PLAIN: dict[Any, Any] = {bytes: b"\x00\xff\xfe", bool: True, int: 3, float: 1.5
 
 
 def members(union: Any) -> Iterator[Any]:
-    """The types of a union."""
     if typing.get_origin(union) is typing.Annotated:
         yield from members(typing.get_args(union)[0])
     elif typing.get_origin(union) is typing.Union or isinstance(union, types.UnionType):

@@ -36,7 +36,6 @@ class Role:
             return self._owner.execute(query).fetchone()
 
     def drop(self) -> None:
-        """Remove it."""
         # By name: CURRENT_USER crashes the server of a Citus coordinator.
         owner = self._owner.info.user
         self._owner.execute(f'REASSIGN OWNED BY "{self.name}" TO "{owner}"')

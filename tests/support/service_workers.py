@@ -87,7 +87,6 @@ class Worker:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, **more: str) -> None:
-        """Start it, and wait until it answers."""
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "uvicorn", "--app-dir", str(APP), "app:app"),
@@ -135,7 +134,6 @@ class Client:
     rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def ask(self, method: str, path: str, document: Any = None) -> Answer:
-        """One request to one worker."""
         with closing(self._sent(method, path, document)) as connection:
             answer = connection.getresponse()
             body = answer.read()
@@ -143,7 +141,6 @@ class Client:
             return Answer(answer.status, json.loads(body) if is_json else None)
 
     def answered(self, method: str, path: str, document: Any = None) -> Answer:
-        """The answer of whichever worker is there."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             with suppress(*GONE):
@@ -154,7 +151,6 @@ class Client:
         raise AssertionError(f"no worker answered {method} {path}")
 
     def surely(self, method: str, path: str, document: Any = None) -> Any:
-        """The document of that answer."""
         return self.answered(method, path, document).json
 
     def stream(self, method: str, path: str, document: Any = None) -> Iterator[dict[str, Any]]:
@@ -209,7 +205,6 @@ class Service:
     model: ModelServer
 
     def client(self, user: str, seed: int = 7) -> Client:
-        """A program of this user's."""
         return Client(self.workers, user, random.Random(seed))
 
     @property

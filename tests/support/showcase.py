@@ -39,7 +39,6 @@ def spent(sent: int, received: int, cost: float) -> dict[str, Any]:
 
 
 def build(url: str) -> None:
-    """Make all of them."""
     clock = SetClock(START, step=60_000)
     with Store.open(url, clock=clock, ids=CountedIds(), durability="normal") as store:
         _hostile(store.create(HOSTILE, title="a \x1b[31mred\x1b[0m title"))

@@ -49,7 +49,6 @@ class Letters:
     exact = False
 
     def count(self, role: str, content: Any, form: str) -> int:
-        """A token for the message itself, too."""
         return 1 + len(encode(content)) // 4
 
 

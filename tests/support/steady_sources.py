@@ -11,7 +11,6 @@ class SetClock:
         self.step = step
 
     def __call__(self) -> int:
-        """The time in milliseconds."""
         now = self.now
         self.now += self.step
         return now
@@ -25,9 +24,7 @@ class CountedIds:
         self._salts = count(first)
 
     def new_id(self) -> str:
-        """The next id."""
         return f"id-{next(self._ids):06}"
 
     def salt(self) -> bytes:
-        """The next salt."""
         return next(self._salts).to_bytes(16, "big")

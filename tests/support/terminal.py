@@ -30,7 +30,6 @@ class Terminal:
         self.code = 0
 
     def add_variables(self, **env: str) -> None:
-        """Set variables for all commands that follow."""
         self._run.env |= env
 
     def __call__(self, *words: str, answer: str = "", **env: str) -> str:

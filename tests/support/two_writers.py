@@ -42,7 +42,6 @@ def writers() -> Iterator[Any]:
 
 
 def written_by(name: str) -> list[str]:
-    """The texts that a writer writes."""
     return [f"{name}-{number}." for number in range(ROUNDS)]
 
 

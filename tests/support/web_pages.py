@@ -42,7 +42,6 @@ class Form:
 
     @property
     def body(self) -> bytes:
-        """What a browser sends."""
         return urlencode(self.fields).encode()
 
 
@@ -71,11 +70,9 @@ class WebPage(HTMLParser):
 
     @property
     def by_seq(self) -> dict[int, Article]:
-        """The entries by their numbers."""
         return {article.seq: article for article in self.articles}
 
     def check_bounds(self) -> None:
-        """Check the bounds of every page."""
         assert self.elements <= MOST_ELEMENTS
         assert len(gzip.compress(self.text.encode())) <= MOST_BYTES
 
@@ -84,7 +81,6 @@ class WebPage(HTMLParser):
         return next(form for form in self.forms if words in form.button)
 
     def link(self, words: str) -> str:
-        """The first link with these words."""
         return next(address for address, text in self.links if words in text)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:

@@ -37,7 +37,6 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
     @property
@@ -47,7 +46,6 @@ class Answer:
 
     @property
     def etag(self) -> str:
-        """The version of what was answered."""
         return self.headers["etag"]
 
 
@@ -102,11 +100,9 @@ class WebClient:
         return self.raw(method, path, named, body)
 
     def get(self, path: str, **headers: str) -> Answer:
-        """Read something."""
         return self.ask("GET", path, **headers)
 
     def post(self, path: str, document: Any = None, **headers: str) -> Answer:
-        """Change something."""
         return self.ask("POST", path, {} if document is None else document, **headers)
 
 

@@ -21,11 +21,9 @@ class Web:
 
     @property
     def store(self) -> Any:
-        """The store that is served."""
         return self.lab.store
 
     def of(self, chat: Any) -> "SessionClient":
-        """A client of one session."""
         return SessionClient(self.client, chat)
 
 
@@ -37,19 +35,15 @@ class SessionClient:
     chat: Any
 
     def get(self, rest: str = "", **headers: str) -> Answer:
-        """Read something of the session."""
         return self.client.get(session_path(self.chat.id, rest), **headers)
 
     def post(self, rest: str, document: Any = None, **headers: str) -> Answer:
-        """Change something, by default without a condition."""
         return self.client.post(session_path(self.chat.id, rest), document, **headers)
 
     def change(self, rest: str, document: Any = None) -> Answer:
-        """Change something, based on the present version."""
         return self.post(rest, document, if_match=f'"{self.chat.head_seq()}"')
 
     def ask(self, method: str, rest: str, document: Any = None, **headers: str) -> Answer:
-        """Ask with any method."""
         return self.client.ask(method, session_path(self.chat.id, rest), document, **headers)
 
 
@@ -92,7 +86,6 @@ def nothing_changes(one_session: Store) -> Iterator[None]:
 
 @pytest.fixture
 def talk(web: Web) -> SessionClient:
-    """A client of a new session."""
     return web.of(web.store.create())
 
 

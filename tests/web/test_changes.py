@@ -21,7 +21,6 @@ MODEL = "claude-sonnet-4-5"
 
 @pytest.fixture(scope="module")
 def web(shared: Any) -> Iterator[WebClient]:
-    """A server that permits everything."""
     with serving(plain_store(shared.store), allow_write=True, admin=True) as client:
         yield client
 
@@ -45,7 +44,6 @@ def path_of(chat: Session) -> str:
 
 
 def followed(web: WebClient, answer: Any) -> WebPage:
-    """The page that a form leads to."""
     assert answer.status == 303, answer.body
     location = answer.headers["location"].partition("#")[0]
     if "/e/" in location:

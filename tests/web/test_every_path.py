@@ -17,7 +17,6 @@ VALUES = {"seq": "1", "id": "s", "str": "page.js", "path": "page.js"}
 
 
 def path_of(route: Route) -> str:
-    """A path that the route answers."""
     return re.sub(r"\{\w+:?(\w*)\}", lambda found: VALUES[found[1] or "str"], route.path)
 
 

@@ -18,7 +18,6 @@ HTML = {"accept": "text/html,*/*;q=0.8"}
 
 @pytest.fixture(scope="module")
 def web(shared: Any) -> Iterator[WebClient]:
-    """A server that only reads."""
     with serving(plain_store(shared.store)) as client:
         yield client
 

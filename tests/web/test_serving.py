@@ -47,7 +47,6 @@ def started(
 
 @pytest.fixture(scope="module")
 def forking() -> Iterator["subprocess.Popen[str]"]:
-    """The process that commands are forked from."""
     with preloaded() as process:
         yield process
 

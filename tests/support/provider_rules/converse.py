@@ -74,7 +74,6 @@ def violations(
 
 
 def undefined(body: dict[str, Any]) -> list[str]:
-    """The faults of a request's frame."""
     text = str(body["messages"])
     uses = "'toolUse'" in text or "'toolResult'" in text
     tools = body.get("toolConfig", {}).get("tools", [])

@@ -21,7 +21,6 @@ MARK = "cache_control"
 
 
 def anthropic(body: dict[str, Any]) -> list[str]:
-    """Violations of the Messages API's rules."""
     system = body.get("system", "x")
     texts = [system] if isinstance(system, str) else [block["text"] for block in system]
     found = [] if texts and all(text.strip() for text in texts) else ["system A-TEXT-BLANK"]
@@ -48,12 +47,10 @@ def chat(body: dict[str, Any]) -> list[str]:
 
 
 def responses(body: dict[str, Any]) -> list[str]:
-    """Violations of the Responses API's rules."""
     return _openai([tool for tool in body.get("tools", []) if tool["type"] == "function"])
 
 
 def gemini(body: dict[str, Any]) -> list[str]:
-    """Violations of generateContent's rules."""
     parts = body.get("systemInstruction", {}).get("parts", [])
     found = [] if all(part["text"] for part in parts) else ["G-SYSTEM"]
     names = [
@@ -79,7 +76,6 @@ def _inner_first(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object in it."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())

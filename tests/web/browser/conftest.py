@@ -60,7 +60,6 @@ class Browser(webdriver.Chrome):
         self.get(f"{self.origin}{path}")
 
     def sent(self) -> list[dict[str, Any]]:
-        """The requests since then, and the answers."""
         logged = [json.loads(row["message"])["message"] for row in self.get_log("performance")]
         return [row["params"] for row in logged if row["method"] == "Network.requestWillBeSent"]
 
@@ -73,12 +72,10 @@ class Browser(webdriver.Chrome):
         return {answer["url"]: answer["status"] for answer in answers}
 
     def media(self, scheme: str) -> None:
-        """Prefer light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
     def width(self, pixels: int) -> None:
-        """The width of the window."""
         size = {"width": pixels, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         self.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
@@ -106,7 +103,6 @@ def started(
 
 
 def fill_store(store: Store) -> None:
-    """Sessions with everything that a page shows."""
     chat = store.create("long", title="A long session", metadata={"tool": "an agent"})
     for number in range(70):
         chat.append("user", f"Question **{number}**: what does `part_{number}` do?")
@@ -129,7 +125,6 @@ def fill_store(store: Store) -> None:
 
 @pytest.fixture(scope="session")
 def site_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """The store of the site."""
     path = tmp_path_factory.mktemp("site") / "agent.db"
     showcase.build(str(path))
     with Store.open(path) as store:
@@ -146,8 +141,6 @@ def site(site_store: Store) -> Iterator[WebClient]:
 
 @pytest.fixture(scope="session")
 def start(site: WebClient, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Starts a browser that was let in."""
-
     @contextmanager
     def let_in(*flags: str, **options: bool) -> Iterator[Browser]:
         with started(tmp_path_factory.mktemp("profile"), *flags, **options) as browser:
@@ -160,13 +153,11 @@ def start(site: WebClient, tmp_path_factory: pytest.TempPathFactory) -> Callable
 
 @pytest.fixture(scope="session")
 def browser(start: Callable[..., Any]) -> Iterator[Browser]:
-    """A browser as most people use it."""
     with start() as one:
         yield one
 
 
 @pytest.fixture(scope="session")
 def plain(start: Callable[..., Any]) -> Iterator[Browser]:
-    """A browser without JavaScript."""
     with start(script=False) as one:
         yield one

@@ -50,7 +50,6 @@ def fill_store(store: Store) -> None:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that permits everything."""
     with (
         Store.open(tmp_path_factory.mktemp("web") / "store.db", durability="normal") as store,
         serving(store, allow_write=True, admin=True) as client,

@@ -35,7 +35,6 @@ class Calls(Answer):
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled agent."""
     folder = tmp_path_factory.mktemp("typescript")
     for file in EXAMPLE.glob("*.*"):
         shutil.copy(file, folder)
