@@ -53,7 +53,7 @@ def test_picture_is_what_its_commands_print(picture: Path) -> None:
     assert picture.read_text() == drawn[picture.stem]
 
 
-@pytest.mark.parametrize("picture", sorted(PAGES.glob("*.svg")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("picture", sorted(PAGES.parent.rglob("*.svg")), ids=lambda path: path.stem)
 def test_picture_has_a_title_and_fetches_nothing(picture: Path) -> None:
     text = picture.read_text()
     assert ET.fromstring(text).find("{http://www.w3.org/2000/svg}title") is not None

@@ -183,22 +183,6 @@ def test_export_is_read_by_other_programs(run: CommandLine, database: str) -> No
         assert (done.code, done.out) == (Code.USAGE, "")
 
 
-def test_task_folder_comes_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
-) -> None:
-    story(database)
-    folder = tmp_path / "new" / "tasks"
-    done = run("export", "one", "--to", "roo", "--family", "-o", str(folder), "--json")
-    assert len(done.document["files"]) == 8
-    assert done.document["bytes"] == sum(Path(one).stat().st_size for one in done.document["files"])
-    before = sorted(folder.rglob("*"))
-    again = run("export", "one", "--to", "roo", "-o", str(folder))
-    assert (again.code, sorted(folder.rglob("*"))) == (Code.NOT_FOUND, before)
-    imported = command_line(str(tmp_path / "other.db"))("import", str(folder), "--json").document
-    assert [one["status"] for one in imported["sessions"]] == ["created", "created"]
-    assert [one["messages"] for one in imported["sessions"]] in ([3, 1], [1, 3])
-
-
 def test_transcripts_come_back(
     run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
 ) -> None:

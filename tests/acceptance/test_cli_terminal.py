@@ -5,7 +5,6 @@ What depends on how a process starts or ends is tried with the console script it
 
 import _thread
 import io
-import json
 import logging
 import os
 import re
@@ -333,15 +332,6 @@ def test_colours_in_a_pipe_are_there_when_asked_for(
     assert "\x1b" not in run("show", "parser", env={"TERM": "xterm-256color"}).out
     forced = {"TERM": "xterm-256color", "FORCE_COLOR": "1"}
     assert "\x1b[36muser" in run("show", "parser", env=forced).out
-
-
-def test_nothing_but_the_answer_is_on_standard_output(
-    shown_url: str, command_line: CommandLines
-) -> None:
-    run = command_line(shown_url)
-    for line in run("audit", "parser", "--json").out.splitlines():
-        assert json.loads(line)["seq"]
-    assert json.loads(run("head", "parser").out) == run("head", "parser", "--json").document
 
 
 def test_lines_for_a_program_are_neither_wrapped_nor_cut(

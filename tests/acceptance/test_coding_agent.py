@@ -140,13 +140,6 @@ def test_new_prompt_closes_the_waiting_calls(agent: AgentProcess, model: ModelSe
     assert last["content"][1]["text"] == "Do not run it."
 
 
-def test_agent_with_nothing_to_do_asks_no_model(agent: AgentProcess, model: ModelServer) -> None:
-    agent("write a.txt one")
-    before = len(model.requests)
-    agent()
-    assert len(model.requests) == before
-
-
 def test_prompt_that_is_too_long_is_cut_and_sent_again(
     agent: AgentProcess, model: ModelServer
 ) -> None:
@@ -241,16 +234,6 @@ def test_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
     assert agent(options=("--session", "new")).startswith("Session ")
     with Store.open(agent.store) as store:
         assert [info.messages for info in store.sessions()] == [0, 8, 12, 8]
-
-
-def test_session_that_does_not_exist_is_an_error_of_one_line(agent: AgentProcess) -> None:
-    shown = agent.refused("--session", "xyz")
-    assert "There is no session 'xyz'." in shown
-    assert "line " not in shown
-
-
-def test_context_command_shows_the_next_step(agent: AgentProcess) -> None:
-    assert "Before the next request: Nothing is due." in agent("/context")
 
 
 def test_search_finds_what_was_rewound(agent: AgentProcess) -> None:

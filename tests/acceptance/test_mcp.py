@@ -87,22 +87,6 @@ def test_answers_are_the_documents_of_the_command_line(store: Store) -> None:
 
 
 @on_a_file
-def test_page_of_large_entries_is_short(store: Store) -> None:
-    name = "n" * 1_000  # an id of the greatest length is in the cursor
-    chat = store.create(name)
-    for _ in range(3):
-        chat.append("user", "x" * 600_000)
-    after = None
-    for first in (1, 2, 3):
-        page = ask(store, "read_history", session=name, after=after)
-        assert [row["seq"] for row in page["entries"]] == [first]
-        after = page["next"]
-    shown = ask(store, "show_session", session=name)
-    assert [row["seq"] for row in shown["messages"]] == [3]
-    assert shown["visible_messages"] == 3
-
-
-@on_a_file
 def test_no_tool_writes_unless_it_is_allowed(store: Store) -> None:
     async def tools(client: Client) -> dict[str, Any]:
         return {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
@@ -148,17 +132,6 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
 def test_appended_text_that_is_json_stays_a_text(store: Store, content: Any) -> None:
     ask(store, "append", session="parser", content=content, allow_write=True)
     assert store.session("parser").view().messages[-1].content == content
-
-
-@on_a_file
-def test_children_of_a_session_are_listed_by_its_name(store: Store) -> None:
-    store.create("child", parent="parser")
-    for name in ("parser", "pars", "last~1", "=parser"):
-        (row,) = ask(store, "list_sessions", parent=name)["sessions"]
-        assert row["session_id"] == "child"
-    assert "SessionNotFound" in ask(store, "list_sessions", parent="nobody")
-    store.purge("parser")
-    assert len(ask(store, "list_sessions", parent="parser")["sessions"]) == 1
 
 
 @on_a_file

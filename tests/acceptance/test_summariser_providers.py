@@ -27,6 +27,7 @@ from roocontext.summarisers import (
     summariser_over,
 )
 from support.fake_models import ModelsServer
+from support.replies import WIRE, chat_completion, gemini_response, gpt, output_text
 
 SHORT = [{"role": "user", "content": "Why is the last token lost?"}]
 LONG = [
@@ -35,45 +36,24 @@ LONG = [
 ]
 
 
+STOPPED = {"full": ("length", "max_output_tokens"), "refused": ("content_filter",) * 2}
+
+
 def said(path: str, text: str, stopped: str = "done") -> dict[str, Any]:
     """A reply in the shape of the API at this path."""
+    chat_reason, reason = STOPPED.get(stopped, ("stop", None))
     if path.endswith("/chat/completions"):
-        reason = {"done": "stop", "full": "length", "refused": "content_filter"}[stopped]
-        message = {"role": "assistant", "content": text}
-        return {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "writer",
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-            "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
-        }
+        usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+        return chat_completion(text, finish_reason=chat_reason, model="writer", usage=usage)
     if path.endswith("/responses"):
-        reasons = {"full": "max_output_tokens", "refused": "content_filter"}
-        part = {"type": "output_text", "text": text, "annotations": []}
-        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-        return {
-            "id": "resp_1",
-            "object": "response",
-            "created_at": 1,
-            "model": "writer",
-            "status": "completed" if stopped == "done" else "incomplete",
-            "incomplete_details": None if stopped == "done" else {"reason": reasons[stopped]},
-            "output": [{**item, "content": [part]}],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
-            "usage": {"input_tokens": 100, "output_tokens": 7, "total_tokens": 107}
-            | {"input_tokens_details": {"cached_tokens": 0}},
-        }
+        usage = {"input_tokens": 100, "output_tokens": 7, "total_tokens": 107}
+        fields = WIRE | {"usage": usage | {"input_tokens_details": {"cached_tokens": 0}}}
+        if reason:
+            fields |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+        return gpt(output_text(text), model="writer", **fields)
     reason = {"done": "STOP", "full": "MAX_TOKENS", "refused": "SAFETY"}[stopped]
-    return {
-        "candidates": [
-            {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": reason}
-        ],
-        "modelVersion": "writer",
-        "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 7},
-    }
+    part = {"text": text}
+    return gemini_response(part, finish_reason=reason, model="writer", tokens=(100, 7))
 
 
 def refused(status: int, message: str) -> dict[str, Any]:

@@ -212,36 +212,50 @@ def test_every_kind_of_block_has_a_line(block: dict[str, Any], shown: str) -> No
 NOW = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
 
-def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
-    return datetime(2026, 1, day, hour, minute, tzinfo=UTC)
-
-
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("0", 0),
-        ("17", 17),
-        ("now", on(12)),
-        ("90m ago", on(10, 30)),
-        ("1 hour ago", on(11)),
-        ("2h ago", on(10)),
-        ("2026-01-02", on(0, day=2)),
-        ("2026-01-01 09:30", on(9, 30)),
-        ("2026-01-01T09:30:00Z", on(9, 30)),
-        ("2026-01-01T09:30+02:00", on(7, 30)),
+        ("now", "2026-01-01 12:00"),
+        ("90m ago", "2026-01-01 10:30"),
+        ("90 minutes ago", "2026-01-01 10:30"),
+        ("1 hour ago", "2026-01-01 11:00"),
+        ("1h30m ago", "2026-01-01 10:30"),
+        ("1 day 2h ago", "2025-12-31 10:00"),
+        ("today", "2026-01-01"),
+        ("Yesterday", "2025-12-31"),
+        ("yesterday 9:30", "2025-12-31 09:30"),
+        ("9:30", "2026-01-01 09:30"),
+        ("09:30 UTC", "2026-01-01 09:30"),
+        ("2026-01-02", "2026-01-02"),
+        ("2026-01-31 9:30", "2026-01-31 09:30"),
+        ("2026-01-31 09:30:00 UTC", "2026-01-31 09:30"),
+        ("2026-01-31T09:30z", "2026-01-31 09:30"),
+        ("2026-01-01T09:30+02:00", "2026-01-01 07:30"),
     ],
 )
-def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert points.target("--to", text, NOW) == meant
+def test_times_of_every_spelling_are_read(text: str, meant: str) -> None:
+    found = points.target("--to", text, NOW)
+    assert found == datetime.fromisoformat(meant).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2 months ago", "3 sheep ago", "2hago", "ago", "2h", "h ago", "today yesterday"),
+        *("25:00", "09:60", "2026-02-30", "tomorrow", "last week", "", "\x1b[31m", "m8"),
+    ],
+)
+def test_text_that_is_no_time_may_be_a_message_id(text: str) -> None:
+    assert points.target("--to", text, NOW) == text
+
+
+def test_number_names_an_entry() -> None:
+    assert [points.target("--to", text, NOW) for text in ("0", "9", "17")] == [0, 9, 17]
+    with pytest.raises(InvalidOption):
+        points.target("--to", "-8", NOW)
 
 
 @pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
 def test_untypable_name_is_in_no_command(name: str) -> None:
     assert next_command(name, "show {}") == ""
     assert next_command("x-1", "show {} 5") == "roocontext show x-1 5"
-
-
-def test_other_words_are_message_ids() -> None:
-    assert points.target("--to", "m8", NOW) == "m8"
-    with pytest.raises(InvalidOption):
-        points.target("--to", "-8", NOW)

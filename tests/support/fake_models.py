@@ -20,6 +20,7 @@ from roocontext.log.summary import SEARCH_HISTORY
 from support.answering_server import AnsweringServer
 from support.fake_streams import anthropic_events, chat_events, gemini_events, response_events
 from support.provider_rules import anthropic, chat, frames, gemini, responses
+from support.replies import WIRE, chat_completion, claude, gemini_response, gpt, output_text
 
 ANSWER = "There are two files."
 CALL = {"name": "run", "arguments": json.dumps({"command": "ls"})}
@@ -41,66 +42,41 @@ def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
     if SEARCH_HISTORY in (tool["name"] for tool in body.get("tools", ())):
         call |= {"name": SEARCH_HISTORY, "input": {"query": "port"}}
         answer = f"It is {', '.join(re.findall('port [0-9]+', json.dumps(last))) or 'unknown'}."
-    return {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": body["model"],
-        "content": [{"type": "text", "text": answer}] if done else [thought, call],
-        "stop_reason": "end_turn" if done else "tool_use",
-        "stop_sequence": None,
-        "usage": {"input_tokens": 20, "output_tokens": 8},
-    }
+    return claude(
+        *([{"type": "text", "text": answer}] if done else [thought, call]),
+        number=number,
+        model=body["model"],
+        stop_reason="end_turn" if done else "tool_use",
+        stop_sequence=None,
+        usage={"input_tokens": 20, "output_tokens": 8},
+    )
 
 
 def chat_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
     done = body["messages"][-1]["role"] == "tool"
-    message: dict[str, Any] = {"role": "assistant", "content": ANSWER if done else None}
-    if not done:
-        called = {"id": f"call_{number}", "type": "function", "function": CALL}
-        message["tool_calls"] = [called]
-    stopped = "stop" if done else "tool_calls"
-    return {
-        "id": f"chatcmpl-{number}",
-        "object": "chat.completion",
-        "created": 1,
-        "model": body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": stopped}],
-        "usage": {"prompt_tokens": 20, "completion_tokens": 8, "total_tokens": 28},
-    }
+    called = {"id": f"call_{number}", "type": "function", "function": CALL}
+    return chat_completion(
+        *([ANSWER] if done else [None, called]),
+        number=number,
+        finish_reason="stop" if done else "tool_calls",
+        model=body["model"],
+        usage={"prompt_tokens": 20, "completion_tokens": 8, "total_tokens": 28},
+    )
 
 
 def response(body: dict[str, Any], number: int) -> dict[str, Any]:
     done = body["input"][-1].get("type") == "function_call_output"
-    part = {"type": "output_text", "text": ANSWER, "annotations": []}
-    said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
     called = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", **CALL}
     thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "x"}
     usage = {"input_tokens": 20, "output_tokens": 8, "total_tokens": 28}
-    return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "created_at": 1,
-        "model": body["model"],
-        "status": "completed",
-        "output": [{**said, "content": [part]}] if done else [thought, called],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": usage,
-    }
+    items = [output_text(ANSWER, number)] if done else [thought, called]
+    return gpt(*items, number=number, model=body["model"], usage=usage, **WIRE)
 
 
 def gemini_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
     done = "functionResponse" in body["contents"][-1]["parts"][0]
     call = {"functionCall": {"name": "run", "args": {"command": "ls"}}, "thoughtSignature": "c2ln"}
-    part = {"text": ANSWER} if done else call
-    return {
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
-        "modelVersion": "gemini-3-pro",
-        "responseId": f"response-{number}",
-        "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 8},
-    }
+    return gemini_response({"text": ANSWER} if done else call, number=number)
 
 
 class _Provider(NamedTuple):

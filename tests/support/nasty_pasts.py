@@ -14,12 +14,6 @@ from support.nasty_sessions import SYSTEM, SYSTEM_TOKENS, kind, long
 
 
 @kind("condensed")
-def only_the_user_speaks(chat: Any) -> None:
-    for number in range(60):
-        chat.append("user", f"{number} {WORDS}")
-
-
-@kind("condensed")
 def only_the_assistant_speaks(chat: Any) -> None:
     for number in range(60):
         chat.append("assistant", f"{number} {WORDS}")
@@ -76,11 +70,6 @@ def nothing_at_all(chat: Any) -> None:
 
 
 @kind("noop")
-def one_small_message(chat: Any) -> None:
-    chat.append("user", "hello")
-
-
-@kind("noop")
 def nothing_but_a_summary(chat: Any) -> None:
     said = fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), said, "All that was said."))
@@ -120,15 +109,6 @@ def forked_after_a_summary(chat: Any) -> Any:
     fork = chat.fork(done.seq)
     fill(fork, 20)
     return fork
-
-
-@kind("condensed")
-def condensed_and_condensed_again(chat: Any) -> None:
-    for round_ in range(6):
-        fill(chat, 8)
-        seen = shown(chat)
-        chat.commit(Plan.condense(chat.view(), seen[:-2], f"summary {round_}"))
-    long(chat)
 
 
 @kind("condensed")

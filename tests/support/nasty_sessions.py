@@ -67,24 +67,11 @@ def the_newest_text_is_over_the_limit(chat: Any) -> None:
     chat.append("user", WORDS * 50)
 
 
-@kind("refused")
-def the_newest_answer_is_over_the_limit(chat: Any) -> None:
-    fill(chat, 11)
-    chat.append("assistant", WORDS * 50)
-
-
 @kind("condensed")
 def a_text_over_the_limit_in_the_middle(chat: Any) -> None:
     fill(chat, 10)
     chat.append("user", WORDS * 50)
     fill(chat, 10)
-
-
-@kind("condensed")
-def the_first_text_is_over_the_limit(chat: Any) -> None:
-    chat.append("user", WORDS * 50)
-    chat.append("assistant", "That is a lot.")
-    fill(chat, 9)
 
 
 @kind("cleared")
@@ -99,13 +86,6 @@ def the_newest_output_is_over_the_limit_and_a_little_is_old(chat: Any) -> None:
     work(chat, ("a",), WORDS * 50)
 
 
-@kind("cleared")
-def an_output_over_the_limit_in_the_middle(chat: Any) -> None:
-    fill(chat, 5)
-    work(chat, ("a",), WORDS * 50)
-    fill(chat, 6)
-
-
 @kind("refused", protected_tools=["run"])
 def the_newest_output_is_over_the_limit_and_protected(chat: Any) -> None:
     chat.append("user", "go")
@@ -116,20 +96,6 @@ def the_newest_output_is_over_the_limit_and_protected(chat: Any) -> None:
 def a_hundred_thousand_letters(chat: Any) -> None:
     fill(chat, 2)
     chat.append("user", "a" * MANY)
-    fill(chat, 2)
-
-
-@kind("cleared")
-def a_hundred_thousand_letters_put_out_by_a_tool(chat: Any) -> None:
-    chat.append("user", "go")
-    work(chat, ("a",), "a" * MANY)
-    chat.append("assistant", "done")
-
-
-@kind("cleared")
-def a_hundred_thousand_blank_lines(chat: Any) -> None:
-    fill(chat, 3)
-    work(chat, ("a",), "\n" * MANY + "end")
     fill(chat, 2)
 
 
@@ -268,16 +234,6 @@ def outputs_with_images_and_documents_inside(chat: Any) -> None:
         work(chat, (f"d{number}",), [text(WORDS), IMAGE, document, STRANGE])
 
 
-@kind("condensed")
-def inputs_that_only_this_store_keeps(chat: Any) -> None:
-    chat.append("user", "go")
-    odd = {"n": 2**70, "one": 1.0, "\ud83d": [None, True], "": {}}
-    for number in range(20):
-        block = {"type": "tool_use", "id": f"i{number}", "name": "run", "input": odd}
-        chat.append("assistant", [block])
-        chat.append("user", [result(f"i{number}")])
-
-
 # Blocks
 
 
@@ -337,17 +293,3 @@ def lone_surrogates_and_nul(chat: Any) -> None:
     for number in range(40):
         chat.append(("user", "assistant")[number % 2], f"\ud83d\0\udc00 {WORDS}\0")
     chat.append("user", [text("\ud800")])
-
-
-@kind("condensed")
-def many_scripts_and_joined_emoji(chat: Any) -> None:
-    said = "\u6f22\u5b57\u306e\u6587\u7ae0 \u0627\u0644\u0639\u0631\u0628\u064a\u0629 "
-    family = "\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 e\u0301 "
-    for number in range(40):
-        chat.append(("user", "assistant")[number % 2], (said + family) * 4)
-
-
-@kind("condensed")
-def blocks_that_nobody_knows(chat: Any) -> None:
-    for number in range(40):
-        chat.append(("user", "assistant")[number % 2], [STRANGE, {"type": "x", "of": WORDS}])

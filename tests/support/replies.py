@@ -25,6 +25,44 @@ def gpt(*items: Any, number: int = 1, model: str = GPT, **fields: Any) -> dict[s
     return {**named, "status": "completed", "output": list(items), "usage": None, **fields}
 
 
+WIRE = {"created_at": 1, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+"""What else a response of the Responses API has that the SDK wants."""
+
+
+def chat_completion(
+    content: str | None, *calls: Any, number: int = 1, finish_reason: str = "stop", **fields: Any
+) -> dict[str, Any]:
+    """A chat completion that says this, and calls these functions."""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = list(calls)
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-x",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
+        **fields,
+    }
+
+
+def gemini_response(
+    *parts: Any,
+    number: int = 1,
+    finish_reason: str = "STOP",
+    model: str = "gemini-3-pro",
+    tokens: tuple[int, int] = (20, 8),
+) -> dict[str, Any]:
+    """A response of Gemini's with these parts."""
+    content = {"role": "model", "parts": list(parts)}
+    return {
+        "candidates": [{"content": content, "finishReason": finish_reason}],
+        "modelVersion": model,
+        "responseId": f"response-{number}",
+        "usageMetadata": {"promptTokenCount": tokens[0], "candidatesTokenCount": tokens[1]},
+    }
+
+
 def compacted_answer(*kept: str, **fields: Any) -> dict[str, Any]:
     """The answer to a request that only compacts: a sealed item, and messages that it kept."""
     items = [

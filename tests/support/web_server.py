@@ -68,7 +68,7 @@ class WebClient:
         A header with several values is sent several times.
         """
         given = {name.lower(): value for name, value in (headers or {}).items()}
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, values in {"host": self.host, **given}.items():
                 for value in [values] if isinstance(values, str) else values:

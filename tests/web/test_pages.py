@@ -134,24 +134,6 @@ def test_what_one_entry_hides_is_one_fold(chat):
     assert page.by_seq[10].folds == []
 
 
-def test_figures_of_a_compaction(chat):
-    fill(chat, 4)
-    plan = Plan.condense(chat.view(), [1, 2], "S", trigger="auto", policy="mine")
-    chat.commit(plan)
-    words = page_of(chat).by_seq[5].words
-    assert "Stands for 1–2" in words
-    assert "policy mine, auto" in words
-
-
-def test_failures_and_refusals_are_rows(chat):
-    chat.append("user", "hello")
-    failed = {"event": "failed", "policy": "roo", "trigger": "auto", "reason": "timeout"}
-    seq = chat.note("compaction", failed).seq
-    page = page_of(chat, extent=Extent.ALL)
-    assert "compaction failed" in page.by_seq[seq].words
-    assert "reason timeout" in page.by_seq[seq].words
-
-
 def test_cleared_output_is_a_placeholder_in_the_view_and_whole_elsewhere(chat):
     chat.append("user", "go")
     chat.append("assistant", [call("t1")])
@@ -259,18 +241,6 @@ def test_no_page_is_large(chat, name):
             assert len(page.articles) == min(len(LARGE[name]), len(page.articles), 50)
     if name == "one output of megabytes":
         assert "show all" in page.by_seq[2].words
-
-
-@pytest.mark.one_leg
-def test_many_rows_of_every_kind(chat):
-    for _ in range(120):
-        fill(chat, 3)
-        last = chat.info().last_seq
-        chat.commit(Plan.condense(chat.view(), [last - 2, last - 1], "S"))
-        chat.rewind(to=chat.append("user", "left").seq - 1)
-    for extent in Extent:
-        for page in every_page(chat, extent):
-            page.check_bounds()
 
 
 @pytest.fixture
@@ -421,17 +391,6 @@ def test_request_as_it_was_sent(web, chat):
     assert "the first question" in text
     assert "Be brief." in text
     assert "too late" not in text
-
-
-def test_request_to_bedrock_as_it_was_sent(web, chat):
-    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
-    chat.append("user", [{"type": "image", "source": source}])
-    message = {"role": "assistant", "content": [{"text": "A picture."}]}
-    reply = {"output": {"message": message}, "stopReason": "end_turn", "usage": {}}
-    chat.record(reply, chat.request("bedrock-converse"))
-    answer = web.get(f"/s/{chat.id}/e/2/request")
-    assert answer.status == 200
-    assert "&quot;bytes&quot;: &quot;iVBORw0KGgo=&quot;" in answer.body.decode()
 
 
 # Search, comparison, figures over time

@@ -46,22 +46,13 @@ class TestHost:
 
 
 class TestOrigin:
-    @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS"])
-    @pytest.mark.parametrize(
-        "origin",
-        ["http://evil.test:{port}", "null", "https://127.0.0.1:{port}", "http://127.0.0.1:1"],
-    )
-    def test_another_origin_is_refused_with_every_method(self, client, method, origin):
-        headers = BEARER | {"origin": origin.format(port=client.port)}
-        answer = client.raw(method, "/healthz", headers)
-        assert answer.status == 403
-        assert not [name for name in answer.headers if name.startswith("access-control")]
-
-    @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-    def test_request_that_a_page_of_another_site_makes_is_refused(self, client, site):
-        headers = BEARER | {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
-        assert client.raw("GET", "/healthz", headers).status == 403
-        assert client.raw("POST", "/healthz", headers).status == 403
+    def test_another_site_does_not_read(self, client):
+        for headers in (
+            {"origin": "http://127.0.0.1:1"},
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+            {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+        ):
+            assert client.raw("GET", "/healthz", BEARER | headers).status == 403
 
     def test_link_from_another_site_is_a_visit(self, client):
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
@@ -69,16 +60,11 @@ class TestOrigin:
 
 
 class TestToken:
-    @pytest.mark.parametrize(
-        "authorization",
-        ["", "Bearer", "Bearer x", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xe9"],
-    )
-    def test_without_the_token_nothing_is_answered(self, client, authorization):
-        answer = client.raw("GET", "/nothing", {"authorization": authorization})
-        assert (answer.status, answer.headers["www-authenticate"]) == (
-            401,
-            'Bearer realm="roocontext"',
-        )
+    def test_wrong_token_is_refused(self, client):
+        for sent in ("Bearer", "Bearer x", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xe9"):
+            answer = client.raw("GET", "/nothing", {"authorization": sent})
+            named = answer.headers["www-authenticate"]
+            assert (answer.status, named) == (401, 'Bearer realm="roocontext"')
 
     def test_link_is_exchanged_for_a_cookie_and_dropped(self, client):
         answer = client.raw("GET", f"/s/a%2Fb?token={TOKEN}&tab=live")

@@ -38,10 +38,6 @@ class TestGauge:
         fill(chat, 60)
         assert "1 image" not in page_of(chat).text  # the view has another page
 
-    def test_no_images_are_not_mentioned(self, chat):
-        chat.append("user", "hello")
-        assert "image" not in page_of(chat).text
-
     def test_compactions_are_counted(self, chat):
         fill(chat, 6)
         chat.commit(Plan.condense(chat.view(), [2, 3], "S"))
@@ -60,13 +56,6 @@ class TestPins:
             assert "Pinned by entry 5" in page.by_seq[2].words
             assert "Pinned by" not in page.by_seq[3].words
             assert "pinned: " in page.text
-
-    def test_pins_of_an_earlier_moment(self, chat):
-        fill(chat, 4)
-        chat.pin(2)
-        chat.unpin(2)
-        assert "Pinned by entry 5" in page_of(chat, as_of=5).by_seq[2].words
-        assert "Pinned by" not in page_of(chat).by_seq[2].words
 
     def test_many_pins_are_counted(self, chat):
         fill(chat, 20)
@@ -144,11 +133,6 @@ class TestToolCalls:
         assert "joined" not in page.text
         assert "make" in page.by_seq[3].words
         assert "#e1" in page.by_seq[3].links
-
-    def test_result_without_its_call_stands_alone(self, chat):
-        chat.append("assistant", [call("t1")])
-        chat.append("user", [result("t9", "done")])
-        assert "joined" not in page_of(chat).text
 
     def test_long_output_is_folded_after_its_beginning(self, chat):
         chat.append("assistant", [call("t1")])

@@ -158,14 +158,6 @@ class TestEntries:
         assert found("state=rewound") == [11]
         assert found("state=rewound&state=hidden&before=4") == [1, 2, 3]
 
-    def test_page_ends_before_it_is_too_large(self, talk):
-        for _ in range(3):
-            talk.chat.append("user", "x" * 600_000)
-        page = talk.get("/entries").json
-        assert [row["seq"] for row in page["entries"]] == [3]
-        page = talk.get(f"/entries?before={page['previous']}").json
-        assert [row["seq"] for row in page["entries"]] == [2]
-
     def test_empty_page_says_what_is_on_either_side_of_it(self, condensed):
         last = condensed.chat.info().last_seq
         page = condensed.get("/entries?after=500").json
@@ -174,11 +166,6 @@ class TestEntries:
         assert page == {"entries": [], "previous": None, "next": 0}
         page = condensed.get("/entries?kind=rewind").json
         assert page == {"entries": [], "previous": None, "next": None}
-
-    def test_empty_session_has_one_empty_page(self, talk):
-        for query in ("", "?after=0", "?before=1"):
-            page = talk.get(f"/entries{query}").json
-            assert page == {"entries": [], "previous": None, "next": None}
 
     @pytest.mark.parametrize("query", ["after=1&before=5", "limit=x", "after=1&after=2", "state=x"])
     def test_query_that_contradicts_itself_is_refused(self, condensed, query):

@@ -22,67 +22,50 @@ def taken(talk, **given):
     return answer.json
 
 
-class TestTake:
-    def test_it_has_a_token_and_an_end(self, talk):
-        turn = taken(talk, holder="agent 1", lease=30)
-        assert (turn["session_id"], turn["holder"]) == (talk.chat.id, "agent 1")
-        assert turn["token"]
-        assert turn["expires_at"].endswith("+00:00")
-
-    def test_another_one_learns_who_has_it_and_until_when(self, talk):
-        turn = taken(talk, holder="agent 1")
-        answer = talk.post("/turn", {"holder": "agent 2"})
-        assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-taken", "agent 1")
-        assert answer.json["expires_at"] == turn["expires_at"]
-        assert turn["token"] not in answer.body.decode()
-
-    def test_it_is_the_turn_of_the_library(self, talk):
-        taken(talk, holder="agent 1")
-        with pytest.raises(Exception, match="agent 1 has the turn"), talk.chat.turn():
-            pass
-
-    def test_it_ends_with_its_lease(self, talk):
-        first = taken(talk, lease=0.1)
-        deadline = time.monotonic() + 30
-        while (answer := talk.post("/turn")).status == 409:
-            assert time.monotonic() < deadline
-        assert answer.json["token"] != first["token"]
-
-    @pytest.mark.parametrize("given", [{"lease": 0}, {"lease": 1e9}, {"holder": ""}, {"wait": 1}])
-    def test_what_it_is_not_given_for_is_refused(self, talk, given):
-        assert talk.post("/turn", given).status == 422
+def test_turn_is_given_to_one_holder_at_a_time(talk):
+    turn = taken(talk, holder="agent 1", lease=30)
+    assert (turn["session_id"], turn["holder"]) == (talk.chat.id, "agent 1")
+    assert turn["expires_at"].endswith("+00:00")
+    answer = talk.post("/turn", {"holder": "agent 2"})
+    assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-taken", "agent 1")
+    assert answer.json["expires_at"] == turn["expires_at"]
+    assert turn["token"] not in answer.body.decode()
+    with pytest.raises(Exception, match="agent 1 has the turn"), talk.chat.turn():
+        pass
 
 
-class TestRenew:
-    def test_its_lease_begins_anew(self, talk):
-        turn = taken(talk, lease=5)
-        answer = talk.ask("PUT", "/turn", {"lease": 900}, roocontext_turn=turn["token"])
-        assert answer.status == 200
-        assert answer.json["token"] == turn["token"]
-        assert answer.json["expires_at"] > turn["expires_at"]
-
-    def test_turn_that_was_lost_is_refused_with_its_holder(self, talk):
-        taken(talk, holder="agent 2")
-        answer = talk.ask("PUT", "/turn", {}, roocontext_turn="f" * 32)
-        assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-lost", "agent 2")
-
-    def test_it_needs_its_token(self, talk):
-        answer = talk.ask("PUT", "/turn", {})
-        assert (answer.status, answer.json["name"]) == (400, "Roocontext-Turn")
+def test_turn_ends_with_its_lease(talk):
+    first = taken(talk, lease=0.1)
+    deadline = time.monotonic() + 30
+    while (answer := talk.post("/turn")).status == 409:
+        assert time.monotonic() < deadline
+    assert answer.json["token"] != first["token"]
 
 
-class TestGiveBack:
-    def test_the_next_one_can_take_it(self, talk):
-        turn = taken(talk)
-        for _ in range(2):
-            answer = talk.ask("DELETE", "/turn", roocontext_turn=turn["token"])
-            assert (answer.status, answer.json) == (200, {"session_id": talk.chat.id})
-        taken(talk)
+@pytest.mark.parametrize("given", [{"lease": 0}, {"lease": 1e9}, {"holder": ""}, {"wait": 1}])
+def test_turn_with_a_wrong_option_is_refused(talk, given):
+    assert talk.post("/turn", given).status == 422
 
-    def test_the_turn_of_another_one_stays(self, talk):
-        taken(talk, holder="agent 1")
-        assert talk.ask("DELETE", "/turn", roocontext_turn="f" * 32).status == 200
-        assert talk.post("/turn").status == 409
+
+def test_lease_begins_anew_for_the_holder_alone(talk):
+    turn = taken(talk, holder="agent 2", lease=5)
+    answer = talk.ask("PUT", "/turn", {"lease": 900}, roocontext_turn=turn["token"])
+    assert (answer.status, answer.json["token"]) == (200, turn["token"])
+    assert answer.json["expires_at"] > turn["expires_at"]
+    answer = talk.ask("PUT", "/turn", {}, roocontext_turn="f" * 32)
+    assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-lost", "agent 2")
+    answer = talk.ask("PUT", "/turn", {})
+    assert (answer.status, answer.json["name"]) == (400, "Roocontext-Turn")
+
+
+def test_turn_is_given_back_by_its_holder_alone(talk):
+    turn = taken(talk)
+    assert talk.ask("DELETE", "/turn", roocontext_turn="f" * 32).status == 200
+    assert talk.post("/turn").status == 409
+    for _ in range(2):
+        answer = talk.ask("DELETE", "/turn", roocontext_turn=turn["token"])
+        assert (answer.status, answer.json) == (200, {"session_id": talk.chat.id})
+    taken(talk)
 
 
 class TestChangesInATurn:
