@@ -265,7 +265,9 @@ def test_schema_that_is_too_new_is_refused(database: str, command_line: CommandL
     sql(database, f"UPDATE roocontext_version SET {newer}")
     run = command_line(database)
     for command in ("sessions", "append new hello", "db upgrade", "db upgrade --check", "verify"):
-        refused(run(*command.split()), Code.DATABASE, "9999", "9.0.0 or newer")
+        done = run(*command.split())
+        refused(done, Code.DATABASE, "9999", "9.0.0 or newer")
+        assert "`roocontext db upgrade`" not in done.err
     schema = {"current": "9999", "wanted": "0001", "oldest_release": "9.0.0"}
     assert run("db", "current", "--json").document == schema
     doctor = run("doctor", "--json")
