@@ -12,6 +12,7 @@ import pytest
 from roocontext import Plan, Session, Store
 from roocontext.cli.exit_codes import Code
 from support.cli_process import CommandLine
+from support.dialogue import work
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
@@ -92,6 +93,10 @@ def test_shortened_output_is_not_shown_as_cleared(chat: Session, run: CommandLin
     whole = chat.commit(Plan.clear(chat.view(), [(7, 0)])).seq
     assert why(run, 7)[0] == "Entry 7, tool: the model sees it, with cleared output."
     assert f"Its output is cleared by clearing {whole}" in run("why", "one", "7").out
+    _, both = work(chat, ("a", "b"), "x" * 2_000)
+    chat.commit(Plan.clear(chat.view(), [(both, 0)], keep=(30, 20)))
+    chat.commit(Plan.clear(chat.view(), [(both, 1)]))
+    assert why(run, both)[0].endswith("with cleared output.")
 
 
 def test_commands_of_why_bring_the_entry_back(chat: Session, run: CommandLine) -> None:
