@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.postgres_server import GIVEN, Postgres
+from support import postgres_server
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = [
@@ -55,13 +55,17 @@ WITHOUT_BUDGET = {
 
 
 @pytest.fixture(scope="module")
-def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """One run: its lines for people, and its document for programs."""
-    # Without `llm` and without a browser.
-    env = {**os.environ, GIVEN: postgres.empty(), "PATH": "", "CHROMIUM": ""}
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    # A server of its own: another worker may run them at the same time, with the same names.
+    with postgres_server.own() as server:
+        # Without `llm` and without a browser.
+        env = {**os.environ, postgres_server.GIVEN: server.empty(), "PATH": "", "CHROMIUM": ""}
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
     assert (done.returncode, done.stderr) == (0, "")
     return {"text": done.stdout, "json": written.read_text()}
 
