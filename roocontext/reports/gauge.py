@@ -136,7 +136,7 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     changed = max((row.seq for row in controls if within(live, row.seq)), default=0)
     for call in reversed(chat.internals.calls(last=last - seq + _RECENT)):
         used = last_request(call.usage)
-        if used is not None and call.seq <= seq and within(live, call.seq):
+        if used is not None and within(live, call.seq):
             is_current = call.seq > changed and is_same_model(call.model, model)
             return Reported(call.seq, used.input + used.output) if is_current else None
     return None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from roocontext.errors import NothingToUndo, UndoRefused
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
-from roocontext.log.spans import standing_ranges, within
 from roocontext.reports.document import Document, Time
 from roocontext.reports.history import MessageRow, last_row
 from roocontext.reports.naming import quantity
@@ -48,20 +47,13 @@ class ViewChange(Document):
     dry_run: bool
 
 
-def last_change(controls: Sequence[Control], last: int) -> Control | None:
+def last_change(controls: Sequence[Control]) -> Control | None:
     """The change that `undo` undoes: the newest plan, covering, uncovering or rewind.
 
-    All except a rewind must still change the view: no rewind and no uncovering took them back. A
-    rewind always counts, because undoing it is a rewind too.
+    Nothing has taken it back, because that would be a newer change.
     """
-    standing = standing_ranges(controls, last)
-    changing = {*UNCOVERED, Kind.UNCOVERING}
-    for control in reversed(controls):
-        if control.kind is Kind.REWIND:
-            return control
-        if control.kind in changing and within(standing, control.seq):
-            return control
-    return None
+    changing = {*UNCOVERED, Kind.UNCOVERING, Kind.REWIND}
+    return next((control for control in reversed(controls) if control.kind in changing), None)
 
 
 def undo_last_change(
@@ -74,7 +66,7 @@ def undo_last_change(
     this is refused without `force` if there are any.
     """
     outline = chat.internals.outline()
-    change = last_change(controls_of(outline), outline.info.last_seq)
+    change = last_change(controls_of(outline))
     if change is None:
         line = f"Nothing has changed the view of session {chat.id!r}."
         raise NothingToUndo(line, session_id=chat.id)

@@ -32,7 +32,7 @@ NOTHING_LOST: Final = "Nothing is deleted: undo takes it back."
 def session_menu(asked: FormRequest) -> Response:
     """The changes that the session as a whole allows."""
     excerpt, path = _excerpt(asked.chat), asked.path
-    last = last_change(excerpt.controls, excerpt.seq)
+    last = last_change(excerpt.controls)
     undo: Child = "Nothing has changed what the model sees, so there is nothing to undo."
     if last is not None:
         name = f"{last.kind} {last.seq}"
