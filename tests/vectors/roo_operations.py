@@ -76,11 +76,6 @@ def operates(name: str) -> Callable[[Operation], Operation]:
     return keep
 
 
-def no_operation(shelf: Shelf, given: Any, version: str) -> Any:
-    """An operation that is only a part of another function, or only shapes what is sent."""
-    raise Unheld("a function that is no operation of a store")
-
-
 @operates("getEffectiveApiHistory")
 def effective(shelf: Shelf, given: Any, version: str) -> Any:
     chat = shelf.told(given["messages"])

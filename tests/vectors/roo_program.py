@@ -1,8 +1,12 @@
-"""Roo Code's functions, made of ours: called with what the recordings called the program with."""
+"""Roo Code's functions, made of ours: called with what the recordings called the program with.
+
+What the program makes of a list of messages is a function here only if one of ours makes it. A
+view, a rewind or the choice between both compactions is an operation of a store
+(`roo_operations.py`).
+"""
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roocontext.log.counting import FREE
@@ -11,10 +15,10 @@ from roocontext.log.summary import SummaryRequest
 from roocontext.policies.situation import ReportedTokens, Totals
 from roocontext.programs.roo import condensing, history
 from roocontext.programs.roo.condensing import Condensation, CondensationSkipped, Surroundings
-from roocontext.programs.roo.history import message_blocks, truncation, visible_to_roo
+from roocontext.programs.roo.history import truncation
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens.javascript import stringify
-from vectors.programs import roo_history
+from vectors.programs.roo_history import merged
 
 DECEMBER = "roo-2025-12"
 APRIL = "roo-2026-04"
@@ -107,12 +111,6 @@ def tools_cost(given: Any) -> int:
 
 
 @replays
-def getEffectiveApiHistory(given: Any, version: str) -> Any:  # noqa: N802 - the program's names
-    effective = roo_history.effective_2025 if version == DECEMBER else roo_history.effective_2026
-    return effective(given["messages"])
-
-
-@replays
 def getMessagesSinceLastSummary(given: Any, version: str) -> Any:  # noqa: N802
     if version == APRIL:
         return history.since_summary_2026(given["messages"])
@@ -120,13 +118,8 @@ def getMessagesSinceLastSummary(given: Any, version: str) -> Any:  # noqa: N802
 
 
 @replays
-def cleanupAfterTruncation(given: Any, version: str) -> Any:  # noqa: N802
-    return roo_history.without_dead_tags(given["messages"])
-
-
-@replays
 def mergeConsecutiveApiMessages(given: Any, version: str) -> Any:  # noqa: N802
-    return roo_history.merged(given["messages"], given["roles"])
+    return merged(given["messages"], given["roles"])
 
 
 @replays
@@ -175,60 +168,6 @@ def summarizeConversation(given: Any, version: str) -> Any:  # noqa: N802
     }
 
 
-@replays
-def manageContext(given: Any, version: str) -> Any:  # noqa: N802
-    messages = given["messages"]
-    last = count(message_blocks(messages[-1]))
-    previous = given["totalTokens"] + last
-    policy = policy_of(given, version)
-    totals = load_of(given, last)
-    result = {"messages": messages, "summary": "", "cost": 0}
-    due = policy.due(totals)
-    if due and policy.auto:
-        result = _condensed(given, version, previous)
-    if "throws" not in result:
-        result["prevContextTokens"] = previous
-        failed = "condenseId" not in result
-        if failed and replace(policy, auto=False).due(totals):
-            result = {**result, **_truncated(given)}
-    return {
-        "willManageContext": due,
-        "lastMessageTokens": last,
-        "decision": _decision(result),
-        "result": result,
-    }
-
-
-@replays
-def rewindToTimestamp(given: Any, version: str) -> Any:  # noqa: N802
-    options = given["options"]
-    rewound = roo_history.rewound_to_time(
-        given["apiConversationHistory"],
-        given["clineMessages"],
-        given["ts"],
-        keep_target=options.get("includeTargetMessage", False),
-        clean=not options.get("skipCleanup", False),
-    )
-    if rewound is None:
-        error = f"Message with timestamp {given['ts']} not found in clineMessages"
-        kept = len(given["clineMessages"])
-        unchanged = roo_history.Rewound(kept, given["apiConversationHistory"], changed=False)
-        return {**_rewound(unchanged), "error": error}
-    return _rewound(rewound)
-
-
-@replays
-def rewindToIndex(given: Any, version: str) -> Any:  # noqa: N802
-    rewound = roo_history.rewound_to_index(
-        given["apiConversationHistory"],
-        given["clineMessages"],
-        given["toIndex"],
-        now=given["now"],
-        clean=not given["options"].get("skipCleanup", False),
-    )
-    return _rewound(rewound)
-
-
 def condensation(given: Any, version: str, previous: int) -> Condensation | CondensationSkipped:
     """The messages as the version prepares them before it asks the model."""
     around = Surroundings(
@@ -274,40 +213,4 @@ def _summarised(given: Any, version: str, begun: Condensation, nothing: Any) -> 
         "cost": cost,
         "newContextTokens": made.tokens,
         "condenseId": NEW,
-    }
-
-
-def _condensed(given: Any, version: str, previous: int) -> dict[str, Any]:
-    begun = condensation(given, version, previous)
-    nothing = {"messages": given["messages"], "summary": "", "cost": 0}
-    if isinstance(begun, CondensationSkipped):
-        return {**nothing, "error": begun.reason}
-    return dict(_summarised(given, version, begun, nothing))
-
-
-def _truncated(given: Any) -> dict[str, Any]:
-    done = truncateConversation({"fracToRemove": 0.5, **given}, DECEMBER)
-    left = [done["messages"][index] for index in visible_to_roo(done["messages"])]
-    tokens = count([{"type": "text", "text": given["systemPrompt"]}])
-    tokens += sum(count(message_blocks(message)) for message in left)
-    return {**done, "newContextTokensAfterTruncation": tokens}
-
-
-def _decision(result: dict[str, Any]) -> str:
-    if "throws" in result:
-        return "throws"
-    if "condenseId" in result:
-        return "condensed"
-    if "truncationId" in result:
-        return "truncated" if result["messagesRemoved"] else "truncation_noop"
-    return "condense_failed_no_truncation" if "error" in result else "none"
-
-
-def _rewound(rewound: roo_history.Rewound) -> dict[str, Any]:
-    return {
-        "clineMessagesKept": rewound.events_kept,
-        "clineMessagesArePrefix": True,
-        "apiConversationHistory": rewound.messages,
-        "apiWritten": rewound.changed,
-        "error": None,
     }

@@ -11,18 +11,16 @@ from roocontext import Kind, Store
 from roocontext.log.counting import Size
 from roocontext.log.plan import LEFT_OUT
 from roocontext.policies.situation import Nothing, Ready
-from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
+from roocontext.policies.sliding_window import SlidingWindow
 from roocontext.programs.multi_llm_chat.counter import estimate_text
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.situations import situated
 from vectors.programs.multi_llm_chat import (
     content_to_text,
-    get_pruning_info,
-    prune_history_sliding_window,
     validate_context_length,
     validate_system_prompt_length,
 )
-from vectors.replay import load, replay
+from vectors.replay import load
 
 ROLES = {"user": "user", "gemini": "assistant", "chatgpt": "assistant", "tool": "tool"} | {
     role: role for role in ("system", "developer", "function")
@@ -54,27 +52,6 @@ class Recorded:
     def count(self, role: str, content: Any, form: str) -> int:
         said = content["content"] if form == "openai" else content
         return 0 if said == LEFT_OUT else self._count(said)
-
-
-def info_of(info: PruningInfo) -> dict[str, int]:
-    return {name: getattr(info, name) for name in PruningInfo.__slots__}
-
-
-def prune(given: Any) -> Any:
-    history, count = given["history"], calculator(given["token_calculator"])
-    limits = (given["max_tokens"], count, given["system_prompt"])
-    kept = prune_history_sliding_window(history, *limits)
-    order = [entry["id"] for entry in kept]
-    gone = [entry for entry in history if entry["id"] not in order]
-    return {
-        "kept": sorted(order),
-        "raw_order": order,
-        "order_scrambled": order != sorted(order),
-        "same_object": kept is history,
-        "entries_removed": len(gone),
-        "info": info_of(get_pruning_info(history, *limits)),
-        "user_turns_removed": sum(entry["role"] == "user" for entry in gone),
-    }
 
 
 def unheld(given: Any) -> str | None:
@@ -171,12 +148,6 @@ def told(name: str, total: int, reasons: Counter[str], capsys: Any, what: str) -
     with capsys.disabled():
         sys.stdout.write(f"\n{name}: {done} of {total} {what}; left out: {left} ")
     assert done or total == 0
-
-
-def test_every_pruning_is_reproduced(capsys: Any) -> None:
-    count = replay("sliding_window/prune", prune)
-    with capsys.disabled():
-        sys.stdout.write(f"\nsliding_window/prune: {count} of {count} pure ")
 
 
 def test_every_pruning_is_reproduced_through_the_store(store: Store, capsys: Any) -> None:

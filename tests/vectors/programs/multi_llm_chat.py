@@ -5,11 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from roocontext.policies.situation import TooLarge
-from roocontext.policies.sliding_window import PruningInfo
 from roocontext.programs.multi_llm_chat.policy import (
     Weighed,
-    info_of,
-    kept_of,
     start_of_answers,
     tokens_of,
 )
@@ -20,26 +17,6 @@ Entry: TypeAlias = Mapping[str, Any]
 
 Count: TypeAlias = Callable[[Any], int]
 """What a content costs; of the system prompt too."""
-
-
-def prune_history_sliding_window(
-    history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
-) -> Sequence[Entry]:
-    """The messages that the program sends: the whole list if it fits, else those kept, in order."""
-    if not history:
-        return history
-    kept = kept_of(_weigh(history, count), max_tokens, _system(system_prompt, count))
-    return history if kept is None else [history[index] for index in kept]
-
-
-def get_pruning_info(
-    history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
-) -> PruningInfo:
-    """The messages that it would remove. `turns_to_remove` counts messages."""
-    if not history:
-        return PruningInfo(0, 0, 0)
-    entries, system = _weigh(history, count), _system(system_prompt, count)
-    return info_of(entries, kept_of(entries, max_tokens, system), system)
 
 
 def validate_system_prompt_length(

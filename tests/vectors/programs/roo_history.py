@@ -1,56 +1,8 @@
-"""The messages that Roo Code sends of a task's list, and the effect of its rewinds.
+"""Two rules of Roo Code that a store does not have, replicated for the vectors."""
 
-A store gets the same by its view and its rewinds; the recordings are compared with both. The
-program of December 2025 reads the tags. That of April 2026 goes by the place of the last summary.
-"""
+from collections.abc import Collection, Sequence
 
-import operator
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-
-from roocontext.log.readings import Block, calls
-from roocontext.programs.roo.history import (
-    TAGS,
-    TRUNCATED,
-    RooMessage,
-    Tag,
-    last_index,
-    message_blocks,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewound:
-    """A rewind's result: the number of events shown, the history, and if it changed."""
-
-    events_kept: int
-    messages: list[RooMessage]
-    changed: bool
-
-
-def effective_2025(messages: Sequence[RooMessage]) -> list[RooMessage]:
-    """The messages that the program of 2025 sends: those for which no summary or marker stands."""
-    ids = {tag: _ids(messages, tag) for tag in TAGS}
-    return [one for one in messages if not any(one.get(tag.key) in ids[tag] for tag in TAGS)]
-
-
-def effective_2026(messages: Sequence[RooMessage]) -> list[RooMessage]:
-    """The messages that the program of 2026 sends: from the last summary, without lone results."""
-    start = last_index(messages, lambda one: one.get("isSummary") is True)
-    if start is None:
-        return effective_2025(messages)
-    answered = list(_without_lone_results(messages[start:]))
-    markers = _ids(answered, TRUNCATED)
-    return [one for one in answered if one.get(TRUNCATED.key) not in markers]
-
-
-def without_dead_tags(messages: Sequence[RooMessage]) -> list[RooMessage]:
-    """The list without the tags that name a summary or marker which is no longer there."""
-    ids = {tag: _ids(messages, tag) for tag in TAGS}
-    dead = [
-        {t.key for t in TAGS if one.get(t.key) and one[t.key] not in ids[t]} for one in messages
-    ]
-    return [_without(one, keys) for one, keys in zip(messages, dead, strict=True)]
+from roocontext.programs.roo.history import TAGS, TRUNCATED, RooMessage, message_blocks
 
 
 def merged(messages: Sequence[RooMessage], roles: Collection[str] = ("user",)) -> list[RooMessage]:
@@ -67,37 +19,6 @@ def merged(messages: Sequence[RooMessage], roles: Collection[str] = ("user",)) -
     return joined
 
 
-def rewound_to_time(
-    messages: Sequence[RooMessage],
-    events: Sequence[RooMessage],
-    ts: int,
-    *,
-    keep_target: bool = False,
-    clean: bool = True,
-) -> Rewound | None:
-    """Rewind to the first event of exactly this time; None when there is none.
-
-    `keep_target` keeps the event. What was sent with it goes in both cases, as in the program.
-    """
-    index = next((i for i, event in enumerate(events) if event["ts"] == ts), None)
-    if index is None:
-        return None
-    return _rewound(messages, events, index + keep_target, ts, clean=clean)
-
-
-def rewound_to_index(
-    messages: Sequence[RooMessage],
-    events: Sequence[RooMessage],
-    index: int,
-    *,
-    now: int,
-    clean: bool = True,
-) -> Rewound:
-    """Rewind to an event by its place; beyond the last one, to now."""
-    ts = events[index]["ts"] if index < len(events) else now
-    return _rewound(messages, events, index, ts, clean=clean)
-
-
 def boundary(messages: Sequence[RooMessage], ts: int) -> int:
     """From which time on a rewind to `ts` takes messages away.
 
@@ -108,59 +29,6 @@ def boundary(messages: Sequence[RooMessage], ts: int) -> int:
     if any(at == ts for at, _ in timed) or all(at > ts for at, _ in timed):
         return ts
     return next((at for at, role in timed if role == "user" and at > ts), ts)
-
-
-def _rewound(
-    messages: Sequence[RooMessage], events: Sequence[RooMessage], cut: int, ts: int, *, clean: bool
-) -> Rewound:
-    limit = boundary(messages, ts)
-    undone = {tag: _announced(events[cut:], tag) for tag in TAGS}
-    kept = [
-        one
-        for one in messages
-        if (not one.get("ts") or one["ts"] < limit)
-        and not any(one.get(tag.flag) and one.get(tag.id) in undone[tag] for tag in TAGS)
-    ]
-    left = without_dead_tags(kept) if clean else kept
-    same = len(left) == len(messages) and all(map(operator.is_, left, messages))
-    return Rewound(min(cut, len(events)), left, not same)
-
-
-def _announced(events: Sequence[RooMessage], tag: Tag) -> set[str]:
-    """The ids of the summaries or markers that these events told the user of."""
-    told = (one.get(tag.facts) or {} for one in events if one.get("say") == tag.event)
-    return {facts[tag.id] for facts in told if facts.get(tag.id)}
-
-
-def _ids(messages: Sequence[RooMessage], tag: Tag) -> set[str]:
-    """The ids of the summaries or markers in a list."""
-    return {one[tag.id] for one in messages if one.get(tag.flag) and one.get(tag.id)}
-
-
-def _without(message: RooMessage, keys: Collection[str]) -> RooMessage:
-    return {k: v for k, v in message.items() if k not in keys} if keys else message
-
-
-def _without_lone_results(messages: Sequence[RooMessage]) -> Iterator[RooMessage]:
-    """Leave out the results whose call is not here, and what is empty then."""
-    asked = {
-        tool_id
-        for one in messages
-        if one["role"] == "assistant"
-        for _, tool_id in calls(message_blocks(one))
-    }
-    for message in messages:
-        if message["role"] != "user" or isinstance(message["content"], str):
-            yield message
-            continue
-        kept = [block for block in message["content"] if not _is_lone(block, asked)]
-        if kept:
-            whole = len(kept) == len(message["content"])
-            yield message if whole else {**message, "content": kept}
-
-
-def _is_lone(block: Block, asked: Collection[str]) -> bool:
-    return block.get("type") == "tool_result" and block.get("tool_use_id") not in asked
 
 
 def _merges(before: RooMessage, message: RooMessage, roles: Collection[str]) -> bool:
