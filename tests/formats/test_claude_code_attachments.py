@@ -4,15 +4,9 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from support.transcripts import Transcript, say, sent, use
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
-
-
-@pytest.fixture(autouse=True)
-def version(file: Transcript) -> None:
-    file.version = "2.1.261"
 
 
 def imported(store: Any, file: Transcript) -> Any:
@@ -91,75 +85,3 @@ def test_mentioned_file_is_sent_as_its_row_says(store, file, kind, seen):
     file.queued("", attachment={"type": kind}, rendered=[{"content": "R"}])
     done(file)
     assert sent(store, file) == seen
-
-
-def test_text_off_the_path_from_a_result_is_sent_after_it(store, file):
-    at = work(file)
-    file.queued("one")
-    file.queued("two")
-    file.queued("three", parent=at)
-    done(file, parent=at)
-    assert sent(store, file) == "go t1 =t1 one two three done"
-
-
-def test_text_off_the_path_next_to_others_on_it_is_sent(store, file):
-    work(file)
-    at = file.queued("one")
-    file.queued("two")
-    done(file, parent=at)
-    assert sent(store, file) == "go t1 =t1 one two done"
-
-
-def test_late_text_off_the_path_is_sent(store, file):
-    at = work(file)
-    done(file)
-    file.queued("wait", parent=at, move=False)
-    assert sent(store, file) == "go t1 =t1 wait"
-    file.user("more")
-    assert sent(store, file) == "go t1 =t1 wait done more"
-
-
-def test_text_next_to_a_prompt_is_a_branch(store, file):
-    file.user("go")
-    file.queued("left", move=False)
-    file.reply("m1", use("t1"), stop="tool_use")
-    at = file.result("t1")
-    file.queued("left too")
-    file.user("with this")
-    done(file, parent=at)
-    assert sent(store, file) == "go t1 =t1 done"
-
-
-def test_text_on_the_path_to_a_late_result_is_sent(store, file):
-    file.user("go")
-    calls = [file.reply("m1", use(call)) for call in ("t1", "t2")]
-    file.result("t1", parent=calls[0])
-    file.queued("wait")
-    file.result("t2")
-    done(file)
-    assert sent(store, file) == "go t1 t2 =t1 =t2 wait done"
-
-
-def test_text_kept_by_a_compaction_stays_visible(store, file):
-    work(file)
-    file.queued("wait")
-    done(file)
-    file.compact("S", preservedMessages={"anchorUuid": "u-7", "uuids": ["u-4", "u-5"]})
-    assert sent(store, file) == "S wait done"
-
-
-def test_text_in_a_growing_file_is_placed_as_in_the_whole(store, file, tmp_path):
-    at = work(file)
-    file.queued("one")
-    file.queued("two", parent=at)
-    done(file)
-    file.user("more")
-    whole = sent(store, file)
-    lines = file.path.read_text().splitlines(keepends=True)
-    with Store.open(":memory:") as grown:
-        growing = Transcript(tmp_path / "-grown" / "s-1.jsonl")
-        for line in lines:
-            with growing.path.open("a") as end:
-                end.write(line)
-            seen = sent(grown, growing)
-    assert seen == whole == "go t1 =t1 one two done more"

@@ -66,7 +66,10 @@ def shown(store: Store, name: str) -> list[str]:
 def test_stored_database_of_a_framework_is_imported_without_it(store, golden):
     framework, path = golden
     before = path.read_bytes()
+    would = imported(store, path, dry_run=True)
+    assert store.sessions() == []
     one = imported(store, path)
+    assert one == would
     assert (one.session_id, one.status, one.problems) == (IDS[framework], "created", ())
     assert one.controls == CONTROLS[framework]
     assert shown(store, one.session_id) == SHOWN[framework]
@@ -116,6 +119,7 @@ def test_database_on_a_server_is_read_by_its_url(store, server_url):
     url = server_url.replace("postgresql://", "postgresql+asyncpg://")
     one = imported(store, url)
     assert (one.session_id, one.messages) == ("openai-agents:one", 1)
+    assert store.session(one.session_id).info().metadata["path"] == str(place_of(url))
     (row,) = (row for row in store.session(one.session_id).audit() if row.visible)
     assert row.entry.ts == 1_767_323_045_000
     assert imported(store, url).status == "unchanged"

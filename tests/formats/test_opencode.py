@@ -434,24 +434,22 @@ def test_messages_of_the_second_schema_are_read(store, tmp_path):
     assert said == ["hello", "let me", "c1", "c2", "out", "no", shell, "go on"]
 
 
-def test_removed_ids_do_not_merge_messages(store, tmp_path):
+def without_ids(record: Any) -> Any:
+    if not isinstance(record, dict):
+        return record
+    names = {"id", "parentID", "sessionID", "messageID"}.intersection(record)
+    rest = {key: without_ids(value) for key, value in record.items()}
+    return {**rest, **dict.fromkeys(names, "REDACTED")}
+
+
+@pytest.mark.parametrize("form", [as_export, as_storage, as_first_storage])
+def test_removed_ids_do_not_merge_messages(store, tmp_path, form):
     messages = [user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")]
-    bare = [
-        {"info": {**one["info"], "id": "REDACTED", "parentID": "REDACTED"}, "parts": one["parts"]}
-        for one in messages
-    ]
-    path = as_export(tmp_path, INFO, bare)
-    take(store, path)
-    assert seen(store) == ["What did we do so far?", "S", "go on"]
-
-
-@pytest.mark.parametrize("form", [as_storage, as_first_storage])
-def test_removed_ids_in_a_folder_do_not_merge_messages(store, tmp_path, form):
-    path = form(tmp_path, INFO, [user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")])
+    if form is as_export:
+        messages = [*map(without_ids, messages)]
+    path = form(tmp_path, INFO, messages)
     for file in path.rglob("*.json"):
-        record = json.loads(file.read_text())
-        names = {"id", "parentID", "sessionID", "messageID"}.intersection(record)
-        put(file, {**record, **dict.fromkeys(names, "REDACTED")})
+        put(file, without_ids(json.loads(file.read_text())))
     assert take(store, path).messages == 3
     assert seen(store) == ["What did we do so far?", "S", "go on"]
 

@@ -35,45 +35,37 @@ def test_tests_that_pass_are_counted() -> None:
     )
 
 
-def test_test_that_fails_only_over_ours_is_a_fault() -> None:
-    verdict = judged(SUITE, over_ours(b="failed"), NOTHING, Outcomes({"b": "passed"}, 0))
-    assert verdict.faults == ["b fails only over our store"]
+EXPECTED, NOT_COUNTED = "1 expected failures, 0 not", "0 expected failures, 1 not counted"
+VERDICTS = {
+    "fails only over ours": ("failed", "", "passed", "fails only over our store", "2 passed"),
+    "not run over the own store": ("failed", "", "", "fails only over our store", "2 passed"),
+    "passes alone": ("failed", "passed", "", "", "3 passed"),
+    "fails over both": ("failed", "", "failed", "", NOT_COUNTED),
+    "skipped over both": ("skipped", "", "skipped", "", NOT_COUNTED),
+    "skipped only over ours": (
+        "skipped",
+        "",
+        "passed",
+        "is skipped only over our store",
+        "2 passed",
+    ),
+    "expected, fails only over ours": ("failed", "", "passed", "", EXPECTED),
+    "expected, passes": ("passed", "", "", "is listed as expected, and does not fail", "3 passed"),
+    "expected, fails over both": (
+        *("failed", "", "failed"),
+        *("is listed as expected, and fails over the own store too", EXPECTED),
+    ),
+}
 
 
-def test_test_that_the_own_store_did_not_run_is_a_fault() -> None:
-    verdict = judged(SUITE, over_ours(b="failed"), NOTHING, NOTHING)
-    assert verdict.faults == ["b fails only over our store"]
-
-
-def test_test_that_passes_alone_has_passed() -> None:
-    verdict = judged(SUITE, over_ours(b="failed"), Outcomes({"b": "passed"}, 1), NOTHING)
-    assert verdict.faults == []
-    assert "3 passed" in verdict.line
-
-
-@pytest.mark.parametrize("outcome", ["failed", "skipped"])
-def test_what_also_happens_over_the_own_store_is_not_counted(outcome: str) -> None:
-    verdict = judged(SUITE, over_ours(b=outcome), NOTHING, Outcomes({"b": outcome}, 0))
-    assert verdict.faults == []
-    assert "2 passed" in verdict.line
-    assert "1 not counted" in verdict.line
-
-
-def test_test_that_is_skipped_only_over_ours_is_a_fault() -> None:
-    verdict = judged(SUITE, over_ours(b="skipped"), NOTHING, Outcomes({"b": "passed"}, 0))
-    assert verdict.faults == ["b is skipped only over our store"]
-
-
-def test_expected_failure_must_fail_over_ours_and_pass_over_the_own_store() -> None:
-    suite = replace(SUITE, expected=frozenset({"b"}))
-    right = judged(suite, over_ours(b="failed"), NOTHING, Outcomes({"b": "passed"}, 0))
-    assert right.faults == []
-    assert "2 passed" in right.line
-    assert "1 expected failures" in right.line
-    passes = judged(suite, over_ours(), NOTHING, NOTHING)
-    assert passes.faults == ["b is listed as expected, and does not fail"]
-    fails_there = judged(suite, over_ours(b="failed"), NOTHING, Outcomes({"b": "failed"}, 0))
-    assert fails_there.faults == ["b is listed as expected, and fails over the own store too"]
+@pytest.mark.parametrize("case", VERDICTS)
+def test_verdict_on_a_test_depends_on_its_outcomes(case: str) -> None:
+    ours, alone, own, fault, line = VERDICTS[case]
+    suite = replace(SUITE, expected=frozenset({"b"} if case.startswith("expected") else ()))
+    found = [Outcomes({"b": outcome} if outcome else {}, 0) for outcome in (alone, own)]
+    verdict = judged(suite, over_ours(b=ours), *found)
+    assert verdict.faults == ([f"b {fault}"] if fault else [])
+    assert line in verdict.line
 
 
 def test_tests_that_are_not_run_and_a_store_that_is_not_replaced_are_faults() -> None:

@@ -1,11 +1,11 @@
 """Transcripts of Claude Code, made row by row from the published field tables."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-from roocontext.formats.importers import claude_code
-from roocontext.formats.player import play
+from roocontext.formats.imports import import_paths
 
 
 class Transcript:
@@ -80,6 +80,35 @@ class Transcript:
         )
         return self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
+    def write(self, rows: str) -> None:
+        """Write rows in short: `go` is a prompt, `+wait` one typed while the agent worked.
+
+        `<t1,t2` is an answer with calls, `&t3` another row of that answer, `=t1` a result, `>done`
+        an answer without a call, `~S` a compaction, `!system` a note. A row is below the last one,
+        or with `^2` below row 2 (`^0` is missing).
+        """
+        answer = ""
+        for row in rows.split():
+            kind, words, place = re.findall(r"^([<&=>+!~]?)([^^]+)(?:\^(\d+))?$", row)[0]
+            above = {"parent": f"u-{place}"} if place else {}
+            if kind in ("<", ">"):
+                answer = f"m{self.count}"
+            match kind:
+                case "<" | "&":
+                    self.reply(answer, *map(use, words.split(",")), **above)
+                case ">":
+                    self.reply(answer, words, stop="end_turn", **above)
+                case "=":
+                    self.result(words, **above)
+                case "+":
+                    self.queued(words, **above)
+                case "!":
+                    self.row(words, **above)
+                case "~":
+                    self.compact(words)
+                case _:
+                    self.user(words, **above)
+
 
 def say(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
@@ -105,9 +134,12 @@ def words(chat: Any) -> str:
 
 
 def sent(store: Any, file: Transcript) -> str:
-    """What a model would see after an import, and after a second one that must change nothing."""
-    for source in claude_code.sources(file.path):
-        play(store, source)
-        again = play(store, source)
+    """What a model would see after an import, which does what its dry run says.
+
+    A second import must change nothing.
+    """
+    would = list(import_paths(store, [file.path], dry_run=True))
+    assert list(import_paths(store, [file.path])) == would
+    for again in import_paths(store, [file.path]):
         assert again.messages == again.notes == again.controls == 0
     return words(store.session("claude-code:s-1"))
