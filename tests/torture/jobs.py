@@ -100,23 +100,6 @@ def rewind_again_and_again(child: Any, url: str, session: str, times: int, seed:
                 chat.rewind(max(0, chat.head_seq() - chance.randint(1, 12)))
 
 
-def append_after_fork(child: Any, url: str, session: str, times: int) -> None:
-    """Fork while the store is in use, and go on with it on both sides."""
-    child.start()
-    with Store.open(url) as store:
-        chat = store.session(session)
-        chat.append("user", "parent 0")
-        who, pid = "parent", os.fork()
-        if pid == 0:
-            who = "child"
-            chat.append("user", "child 0")
-        for number in range(1, times + 1):
-            chat.append("user", f"{who} {number}")
-        if pid == 0:
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 def ask_and_die(child: Any, url: str, session: str, limit: int) -> None:
     """Manage a session, and be killed while the model is asked for a summary."""
     child.start()

@@ -202,21 +202,6 @@ def test_page_is_of_its_moment_while_others_write(url: str) -> None:
         assert seen == list(range(1, 11))
 
 
-def test_forked_child_uses_the_store_of_its_parent(nursery: Nursery, postgres_url: str) -> None:
-    with Store.open(postgres_url) as store:
-        store.create("family")
-
-    options = {"url": postgres_url, "session": "family", "times": 40}
-    brood = nursery.run(("append_after_fork", options))
-
-    assert brood.ends == [0]
-    with Store.open(postgres_url) as store:
-        chat = store.session("family")
-        said = Counter(m.content for m in chat.view().messages)
-        assert said == Counter(f"{who} {n}" for who in ("parent", "child") for n in range(41))
-        assert chat.verify().ok
-
-
 def test_retries_of_one_request_write_it_once(url: str) -> None:
     start = threading.Barrier(8, timeout=60)
 
