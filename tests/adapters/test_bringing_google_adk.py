@@ -154,17 +154,6 @@ def test_content_is_sent_to_gemini_as_it_was(store, source):
     assert [types.Content.model_validate(one) for one in sent] == [it.content for it in events]
 
 
-def test_compaction_hides_what_it_stands_for(store, source):
-    place, append = source
-    append(said("user", "first", at=1), said("agent", "re first", at=2))
-    append(compacted("What was said.", 1, 2, at=3))
-    append(said("user", "second", at=4, invocation="i3"))
-    (one,) = imported(store, place)
-    assert one.problems == ()
-    assert texts(store) == ["What was said.", "second"]
-    assert [it.status for it in imported(store, place)] == ["unchanged"]
-
-
 def test_compaction_of_a_part_of_what_another_one_stands_for_is_a_note(store, source):
     place, append = source
     append(said("user", "first", at=1), said("agent", "re first", at=2))

@@ -160,23 +160,6 @@ def test_thread_is_imported_once_and_then_continued(store, place):
     assert abs(result.ts / 1000 - _seconds(state.created_at)) < 1
 
 
-def test_fork_of_an_older_checkpoint_is_a_rewind(store, place):
-    with saver_of(place) as saver:
-        graph = compiled(saver)
-        for text in ("first", "second"):
-            ask(graph, text)
-        older = next(
-            one
-            for one in graph.get_state_history(THREAD)
-            if len(one.values.get("messages", ())) == 3
-        )
-        ask(graph, "another way", older.config)
-        (one,) = imported(store, place)
-        assert_shows(store, graph, saver)
-    assert (one.messages, one.controls) == (9, 1)
-    assert [(it.status) for it in imported(store, place)] == ["unchanged"]
-
-
 def test_message_changed_by_its_id_is_a_rewind(store, place):
     with saver_of(place) as saver:
         graph = compiled(saver)

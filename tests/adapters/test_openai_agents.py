@@ -15,8 +15,8 @@ from agents.memory import (
 )
 from agents.run_internal.items import digest_input_item
 
-from roocontext import AsyncContextManager, AsyncStore, ContextManager, InvalidMessage, Plan
-from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
+from roocontext import AsyncContextManager, ContextManager, InvalidMessage, Plan
+from roocontext.adapters.openai_agents import CompactingSession
 from support.openai_agents_driver import (
     ANSWER,
     CALLS,
@@ -60,16 +60,6 @@ def test_turn_is_stored_as_messages(driver):
     ]
     assert chat.pending() == []
     assert [one["role"] for one in chat.messages("anthropic")] == ["user", "assistant"] * 2
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"),
-    [(0, []), (1, TURN[-1:]), (3, TURN[-3:]), (7, TURN), (99, TURN), (-1, TURN), (None, TURN)],
-)
-def test_limit_returns_the_latest_items(driver, limit, expected):
-    session = driver.session()
-    driver.add(session, TURN)
-    assert driver.items(session, limit) == expected
 
 
 def test_limit_of_the_settings_is_used(driver):
@@ -290,24 +280,6 @@ def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(driver):
     chat.undo(force=True)
     assert driver.items(session) == [*before[:-2], COMPACTED]
     assert chat.verify().ok
-
-
-def test_two_writers_lose_nothing(driver):
-    async def write(store, name):
-        session = RooContextSession("shared", store)
-        for number in range(20):
-            await session.add_items([{**USER, "content": f"{name}{number}"}, ANSWER])
-
-    async def both():
-        async with await AsyncStore.open(driver.url, durability="normal") as other:
-            await asyncio.gather(write(driver.store, "a"), write(other, "b"))
-
-    driver.run(both())
-    items = driver.items(RooContextSession("shared", driver.store))
-    assert items[1::2] == [ANSWER] * 40  # each call is one transaction
-    for name in "ab":
-        asked = [it["content"] for it in items[::2] if it["content"][0] == name]
-        assert asked == [f"{name}{number}" for number in range(20)]
 
 
 def test_redacted_items_leave_a_skeleton(driver):

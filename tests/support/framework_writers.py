@@ -1,4 +1,4 @@
-"""A writer for each framework: it reads a session through our adapter, and writes after that.
+"""A writer for each framework: it reads a session through our `adapter`, and writes after that.
 
 `REFUSES` is the framework's own error for a writer that was overtaken. Where it is
 empty, the framework lets both write.
@@ -32,17 +32,17 @@ class OpenAIAgents:
     REFUSES = ()
 
     def __init__(self, store):
-        self._session = RooContextSession("s", store)
+        self.adapter = RooContextSession("s", store)
 
     async def read(self):
-        await self._session.get_items()
+        await self.adapter.get_items()
 
     async def write(self, text):
         answer = {"role": "assistant", "content": text[::-1]}
-        await self._session.add_items([{"role": "user", "content": text}, answer])
+        await self.adapter.add_items([{"role": "user", "content": text}, answer])
 
     async def texts(self):
-        items = [item["content"] for item in await self._session.get_items()]
+        items = [item["content"] for item in await self.adapter.get_items()]
         assert [text[::-1] for text in items[::2]] == items[1::2]  # each call is one transaction
         return items[::2]
 
@@ -55,21 +55,21 @@ class ClaudeAgentSDK:
     _KEY = {"project_key": "p", "session_id": "s"}
 
     def __init__(self, store):
-        self._sdk = RooContextSessionStore(store)
+        self.adapter = RooContextSessionStore(store)
         self._parent = None
 
     async def read(self):
-        rows = await self._sdk.load(self._KEY) or []
+        rows = await self.adapter.load(self._KEY) or []
         self._parent = rows[-1]["uuid"] if rows else None
 
     async def write(self, text):
         message = {"role": "user", "content": text}
         row = {"type": "user", "uuid": text, "parentUuid": self._parent, "message": message}
         for _ in range(2):  # as the SDK does if an answer was lost
-            await self._sdk.append(self._KEY, [row])
+            await self.adapter.append(self._KEY, [row])
 
     async def texts(self):
-        return [row["message"]["content"] for row in await self._sdk.load(self._KEY)]
+        return [row["message"]["content"] for row in await self.adapter.load(self._KEY)]
 
 
 class LangGraph:
@@ -80,11 +80,11 @@ class LangGraph:
     _THREAD = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
     def __init__(self, store):
-        self._saver = RooContextSaver(store)
+        self.adapter = RooContextSaver(store)
         self._config, self._messages = self._THREAD, []
 
     async def read(self):
-        newest = await self._saver.aget_tuple(self._THREAD)
+        newest = await self.adapter.aget_tuple(self._THREAD)
         if newest is not None:
             self._config = newest.config
             self._messages = newest.checkpoint["channel_values"]["messages"]
@@ -93,11 +93,11 @@ class LangGraph:
         checkpoint = empty_checkpoint()
         messages = [*self._messages, HumanMessage(text, id=text)]
         checkpoint["channel_values"] = {"messages": messages}
-        config = await self._saver.aput(self._config, checkpoint, {"step": 1}, {})
-        await self._saver.aput_writes(config, [("messages", text)], f"task of {text}")
+        config = await self.adapter.aput(self._config, checkpoint, {"step": 1}, {})
+        await self.adapter.aput_writes(config, [("messages", text)], f"task of {text}")
 
     async def texts(self):
-        found = [one async for one in self._saver.alist(self._THREAD)]
+        found = [one async for one in self.adapter.alist(self._THREAD)]
         texts = [one.checkpoint["channel_values"]["messages"][-1].content for one in found]
         assert texts == [value for one in found for _, _, value in one.pending_writes]
         return texts
@@ -111,19 +111,19 @@ class GoogleADK:
     _NAMES = {"app_name": "app", "user_id": "u", "session_id": "s"}
 
     def __init__(self, store):
-        self._service = RooContextSessionService(store)
+        self.adapter = RooContextSessionService(store)
 
     async def read(self):
-        self._session = await self._service.get_session(**self._NAMES)
+        self._session = await self.adapter.get_session(**self._NAMES)
         if self._session is None:
             try:
-                self._session = await self._service.create_session(**self._NAMES)
+                self._session = await self.adapter.create_session(**self._NAMES)
             except AlreadyExistsError:
                 await self.read()
 
     async def write(self, text):
         content = Content(role="user", parts=[Part(text=text)])
-        await self._service.append_event(self._session, Event(author="user", content=content))
+        await self.adapter.append_event(self._session, Event(author="user", content=content))
 
     async def texts(self):
         await self.read()
@@ -137,14 +137,14 @@ class PydanticAI:
     REFUSES = ConversationConflict
 
     def __init__(self, store):
-        self._ai = RooContextConversationStore(store)
+        self.adapter = RooContextConversationStore(store)
 
     async def read(self):
-        self._talk = await self._ai.load("t") or Conversation(conversation_id="t")
+        self._talk = await self.adapter.load("t") or Conversation(conversation_id="t")
 
     async def write(self, text):
         self._talk.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
-        await self._ai.save(self._talk)
+        await self.adapter.save(self._talk)
 
     async def texts(self):
         await self.read()
