@@ -6,7 +6,7 @@ counts by kind say what was found.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -64,7 +64,11 @@ class Masker:
         return text
 
     def value(self, value: Any) -> Any:
-        """A JSON value with all of its texts masked, and without images."""
+        """A JSON value with all of its texts masked, and without images.
+
+        A field may be a secret by its name, and masked names stay different.
+        """
+        # One frame a level, and so no comprehension: contents may be 500 levels deep.
         match value:
             case str():
                 return self.text(value)
@@ -72,25 +76,29 @@ class Masker:
                 self.counts["image or file"] += 1
                 return {"type": "base64", "media_type": "left out", "data": ""}
             case dict():
-                return self._object(value)
+                fields: dict[str, Any] = {}
+                for (key, own), name in zip(value.items(), self._names(value), strict=True):
+                    fields[name] = "[secret]" if self._is_secret(key, own) else self.value(own)
+                return fields
             case list():
-                return [self.value(own) for own in value]
+                items: list[Any] = []
+                for own in value:
+                    items.append(self.value(own))  # noqa: PERF401 - see above
+                return items
         return value
 
-    def _object(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """An object. A field may be a secret by its name, and masked names stay different."""
-        masked: dict[str, Any] = {}
+    def _names(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        """The masked names of the fields, each different from those before it."""
         names = Counter[str]()
-        for key, value in fields.items():
+        for key in fields:
             name = self.text(key)
             names[name] += 1
-            name = name if names[name] == 1 else f"{name} {names[name]}"
-            if _NAMED.fullmatch(key) and isinstance(value, str) and _VALUE.fullmatch(value):
-                self.counts["secret"] += 1
-                masked[name] = "[secret]"
-            else:
-                masked[name] = self.value(value)
-        return masked
+            yield name if names[name] == 1 else f"{name} {names[name]}"
+
+    def _is_secret(self, key: str, value: Any) -> bool:
+        is_secret = _NAMED.fullmatch(key) and isinstance(value, str) and _VALUE.fullmatch(value)
+        self.counts["secret"] += bool(is_secret)
+        return bool(is_secret)
 
     def _masked(self, kind: str, match: re.Match[str]) -> str:
         self.counts[kind] += 1

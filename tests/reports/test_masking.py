@@ -1,7 +1,11 @@
 """Secrets and paths are masked, and everything else stays as it is."""
 
+import json
+from typing import Any
+
 import pytest
 
+from roocontext.log.encoding import MAX_DEPTH
 from roocontext.reports.masking import Masker, counts_in_words
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
@@ -63,6 +67,14 @@ def test_values_are_masked_to_any_depth():
     assert masked[0] == {"a": ["token=[secret]", 1, True, None]}
     assert masked[1]["source"]["data"] == ""
     assert counts_in_words(masker.counts) == "1 image or file, 1 secret"
+
+
+def test_content_as_deep_as_the_store_allows_is_masked():
+    value: Any = "token=abcdefgh"
+    for level in range(MAX_DEPTH):
+        value = {"a": value} if level % 2 else [value]
+    masker = Masker()
+    assert json.dumps(masker.value(value)).count("token=[secret]") == 1
 
 
 def test_field_is_masked_by_its_name():
