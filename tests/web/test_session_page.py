@@ -154,6 +154,17 @@ class TestToolCalls:
         assert "<ins>+ y = 3\n</ins>" in page.text
         assert "  x = 1\n" in page.text
 
+    def test_lines_that_are_repeated_are_not_compared_with_each_other(self, chat):
+        # 400 of them took seconds, so that a page of such edits kept the server busy for minutes.
+        change = {
+            "old_string": "same\n" + "x\n" * 399,
+            "new_string": "same\n" + "".join(f"x\ny{n}\n" for n in range(199)),
+        }
+        chat.append("assistant", [{**call("t1"), "name": "edit", "input": change}])
+        page = page_of(chat)
+        assert "  same\n" in page.text
+        assert page.text.count("<ins>") == 1
+
     def test_thinking_is_folded(self, chat):
         thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
         chat.append("assistant", [thought, text("Yes.")])

@@ -7,6 +7,7 @@ rendered, then plain, then only its beginning. The rest is one link away.
 import binascii
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -376,6 +377,7 @@ _EDITS: Final = (
     ("search", "replace"),
 )
 _MOST_LINES: Final = 400
+_OFTEN: Final = 5
 
 
 def _changes(given: Any) -> list[tuple[str, str]]:
@@ -411,7 +413,10 @@ def _diff_lines(old: str, new: str) -> list[Html | str]:
     if max(len(before), len(after)) > _MOST_LINES:
         return [_signed("del", "-", before), _signed("ins", "+", after)]
     parts: list[Html | str] = []
-    for action, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    # A line that is repeated aligns nothing, and comparing each pair of them takes seconds.
+    repeated = {line for line, count in Counter(after).items() if count > _OFTEN}
+    matcher = SequenceMatcher(repeated.__contains__, before, after, autojunk=False)
+    for action, i, j, k, m in matcher.get_opcodes():
         if action == "equal":
             parts.append("".join(f"  {line}\n" for line in before[i:j]))
             continue
