@@ -16,11 +16,12 @@ from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.pages import read_cursor, write_cursor
 from roocontext.store.reading.points_in_time import no_entry
 
 if TYPE_CHECKING:
-    from roocontext import AuditEntry, Message, Session
+    from roocontext import Message, Session
 
 TOOL: Final = "tool"
 UNKNOWN: Final = "(unknown)"
@@ -318,11 +319,12 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     return next(rows_from(chat, seq, as_of=last))
 
 
-def text_in(row: EntryRow | MessageRow) -> str | None:
+def text_in(row: EntryRow | MessageRow | AuditEntry) -> str | None:
     """The text of a message or a summary; None for an entry of another kind."""
     if row.role is None:
         return None
-    return text_of(reader(row.format or "").blocks(row.role, row.content)[1])
+    form = row.entry.format if isinstance(row, AuditEntry) else row.format
+    return text_of(reader(form or "").blocks(row.role, row.content)[1])
 
 
 def difference(
@@ -357,7 +359,7 @@ def message_row(message: "Message", speakers: Speakers) -> MessageRow:
     return MessageRow.of(message, speaker=speaker, tools=tools, shortened=shortened)
 
 
-def entry_row(audited: "AuditEntry", speakers: Speakers) -> EntryRow:
+def entry_row(audited: AuditEntry, speakers: Speakers) -> EntryRow:
     """An entry of the audit. The speakers have seen the entries before it."""
     speaker, tools = None, list[str]()
     if audited.role is not None:

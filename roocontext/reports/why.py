@@ -1,13 +1,14 @@
 """Why the model does or does not see an entry, and what would bring it back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from roocontext.log.compactions import compactions_in
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import EntryRow, one_entry, text_in
+from roocontext.reports.history import one_entry, text_in
+from roocontext.store.reading.audit import AuditEntry, Hider
 from roocontext.store.reading.notes import EXTRACT
 
 if TYPE_CHECKING:
@@ -58,39 +59,55 @@ class Why(Document):
 def why(chat: "Session", seq: int) -> Why:
     """Explain why the model does or does not see an entry."""
     row = one_entry(chat, seq)
-    reasons = {reason.seq: reason for reason in _reasons(chat, row)}
     return Why.of(
         *(row, chat.info()),
         shown_to_models=row.kind in MESSAGE_KINDS,
-        reasons=list(reasons.values()),
+        reasons=[*_reasons(chat, seq)],
     )
 
 
-def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
-    """The entries that hide or clear a row, each after the entries that hide it in turn."""
-    for hider in row.hiders:
-        acting = one_entry(chat, hider.seq)
-        is_uncovered = hider.kind in UNCOVERED
-        if is_uncovered and hider.kind != Kind.CLEARING:
-            yield from _reasons(chat, acting)
-        record = acting.details.get("record", {})
-        yield Reason.of(
-            hider,
-            policy=record.get("policy") if isinstance(record.get("policy"), str) else None,
-            text=_text(chat, acting),
-            partial=any(kept[0] == row.seq for kept in acting.details.get("keeps", ())),
-            uncover=hider.seq if is_uncovered else None,
-            rewind_to=None if is_uncovered else hider.seq - 1,
-        )
+def _reasons(chat: "Session", seq: int) -> Iterator[Reason]:
+    """The entries that hide or clear an entry, each after the entries that hide it in turn."""
+    read, known = chat.internals.audited(), set[int]()
+    # A stack of its own: a chain of summaries may be longer than Python's. It has each hider, the
+    # entry that it hides, and the hider as an entry once what hides that is on the stack too.
+    waiting = _waiting(read(seq))
+    while waiting:
+        hider, hidden, acting = waiting.pop()
+        if acting is not None:
+            yield _reason(hider, hidden, acting, _text(chat, acting, read))
+        elif hider.seq not in known:
+            known.add(hider.seq)
+            acting = read(hider.seq)
+            waiting.append((hider, hidden, acting))
+            if hider.kind in UNCOVERED and hider.kind is not Kind.CLEARING:
+                waiting += _waiting(acting)
 
 
-def _text(chat: "Session", acting: EntryRow) -> str | None:
+def _waiting(entry: AuditEntry) -> list[tuple[Hider, int, AuditEntry | None]]:
+    return [(hider, entry.seq, None) for hider in reversed(entry.hiders)]
+
+
+def _reason(hider: Hider, hidden: int, acting: AuditEntry, text: str | None) -> Reason:
+    details, is_uncovered = acting.entry.details or {}, hider.kind in UNCOVERED
+    policy = details.get("record", {}).get("policy")
+    return Reason.of(
+        hider,
+        policy=policy if isinstance(policy, str) else None,
+        text=text,
+        partial=any(kept[0] == hidden for kept in details.get("keeps", ())),
+        uncover=hider.seq if is_uncovered else None,
+        rewind_to=None if is_uncovered else hider.seq - 1,
+    )
+
+
+def _text(chat: "Session", acting: AuditEntry, read: Callable[[int], AuditEntry]) -> str | None:
     """The text that replaces what an entry hides, or an extract of what it hides."""
-    if acting.kind != Kind.COVERING:
+    if acting.kind is not Kind.COVERING:
         return text_in(acting)
-    seq, block = acting.details["source"]
-    reply = one_entry(chat, seq)
-    for compaction in compactions_in(reply.format or "", reply.content):
+    seq, block = (acting.entry.details or {})["source"]
+    reply = read(seq)
+    for compaction in compactions_in(reply.entry.format or "", reply.content):
         if compaction.block == block and compaction.text is not None:
             return compaction.text
     extract = chat.newest_note(EXTRACT, target=seq)

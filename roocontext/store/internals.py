@@ -215,6 +215,18 @@ class SessionInternals:
             with self._database.read() as log:
                 page = auditor.page(log, page[-1].seq, size)
 
+    def audited(self) -> Callable[[int], AuditEntry]:
+        """A reader of single entries, all of one moment even if more is written."""
+        with self._database.read() as log:
+            auditor = audit.Auditor(log)
+
+        def read(seq: int) -> AuditEntry:
+            with self._database.read() as log:
+                (entry,) = auditor.page(log, seq - 1, 1)
+            return entry
+
+        return read
+
     def envelopes(self, *, after: int, limit: int) -> list[Envelope]:
         """Read the first entries after an entry, without their contents."""
         check_whole("after", after)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from roocontext import Plan, Session, Store
+from roocontext import Plan, Session, Store, reports
 from roocontext.cli.exit_codes import Code
+from roocontext.log.spans import spans_of
+from roocontext.store.reading import audit
 from support.cli_process import CommandLine
 from support.dialogue import work
 
@@ -38,6 +40,27 @@ def why(run: CommandLine, seq: int) -> tuple[str, str]:
     _, verdict, *lines = back.splitlines()
     commands = [line.strip() for line in lines if line.startswith("  roocontext ")]
     return verdict, "; ".join(commands)
+
+
+def test_chain_of_summaries_is_explained_with_one_reading_of_what_hides_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "x" * 2_000)
+        for number in range(1, 21):
+            summary = "x" * (2_000 - 90 * number)
+            chat.commit(Plan.condense(chat.view(), [number], summary))
+        computed: list[int] = []
+
+        def counted(*given: Any) -> Any:
+            computed.append(1)
+            return spans_of(*given)
+
+        monkeypatch.setattr(audit, "spans_of", counted)
+        reasons = reports.why.why(chat, 1).reasons
+    assert [reason.uncover for reason in reasons] == [*range(21, 1, -1)]
+    assert len(computed) == 2  # for the entry itself, and for the chain
 
 
 def seqs(run: CommandLine, *words: str) -> list[int]:
