@@ -120,11 +120,10 @@ def listen(host: str, port: int) -> tuple[socket.socket, bool]:
         # Connections inherit it. asyncio would not set it, because the listener names no protocol,
         # and then each answer waits 40 ms for the client's acknowledgement of its headers.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        reason = error.strerror or "the name is not known"
-        raise InvalidOption(
-            f"Cannot listen on {host} port {port}: {reason}.", name="port"
-        ) from None
+    except (OSError, UnicodeError) as error:  # no name has an empty or a very long part
+        reason = getattr(error, "strerror", None) or "the name is not known"
+        line = f"Cannot listen on {host} port {port}: {reason}."
+        raise InvalidOption(line, name="port") from None
     return listener, not ip_address(str(listener.getsockname()[0]).partition("%")[0]).is_loopback
 
 
@@ -176,7 +175,11 @@ def token_for(given: str | None, *, public: bool) -> str:
 
 def announcements() -> Path:
     """The folder with the files of the servers that run."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        line = "There is no home folder for the file with the token: set XDG_STATE_HOME."
+        raise InvalidOption(line, name="home") from None
     return Path(state) / "roocontext"
 
 

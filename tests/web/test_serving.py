@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from roocontext.cli.exit_codes import Code
-from roocontext.web.serving import listen
+from roocontext.errors import InvalidOption
+from roocontext.web.serving import announcements, listen
 from support.cli_process import CommandLine, preloaded
 from support.empty_files import empty_file
 from support.web_server import WebClient
@@ -88,6 +89,15 @@ class TestTokenFile:
         ) as lines:
             assert "token=given-" in lines[0]
 
+    def test_user_without_a_home_has_to_name_another_folder(self, monkeypatch):
+        def home() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", home)
+        with pytest.raises(InvalidOption, match="set XDG_STATE_HOME"):
+            announcements()
+
 
 class TestAddress:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -109,8 +119,9 @@ class TestAddress:
             port = taken.getsockname()[1]
             assert f"port {port}: Address already in use" in refusal("--port", str(port))
 
-    def test_name_that_does_not_exist_is_refused(self, refusal):
-        assert "no.such.invalid" in refusal("--host", "no.such.invalid")
+    @pytest.mark.parametrize("name", ["no.such.invalid", "no..name"])
+    def test_name_that_does_not_exist_is_refused(self, refusal, name):
+        assert f"Cannot listen on {name} port" in refusal("--host", name)
 
 
 class TestSocketFile:
