@@ -44,6 +44,12 @@ class Speakers:
         is_tool = bool(outputs) and len(outputs) == len(blocks)
         return TOOL if is_tool else role, outputs
 
+    def heard(self, entry: AuditEntry) -> tuple[str | None, list[str]]:
+        """The speaker of an entry, None if it is no message, and the tools of its outputs."""
+        if entry.role is None:
+            return None, []
+        return self.named(entry.role, entry.content, entry.entry.format or "")
+
 
 def tool_of(piece: Piece, called: dict[str, str]) -> str | None:
     """The tool of a call or an output; None for another piece. `called` has tools by call id."""
@@ -55,11 +61,11 @@ def tool_of(piece: Piece, called: dict[str, str]) -> str | None:
     return None
 
 
-_CALLED_WITHIN = 50
+CALLED_WITHIN: Final = 50
 """How many earlier entries are searched for the call of a tool's output."""
 _NEAR = 10
 """How many earlier messages of the view are searched for it."""
-_READ_AT_ONCE = 20
+_READ_AT_ONCE: Final = 20
 """How many entries are read at a time. One of them may hold megabytes."""
 
 
@@ -279,10 +285,8 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
     after = selection.after
     if selection.newest is not None and not (selection.roles or selection.kinds):
         after = max(after, chat.info().last_seq - selection.newest)
-    speakers = Speakers()
-    entries = chat.audit(after=max(0, after - _CALLED_WITHIN))
-    rows = (entry_row(entry, speakers) for entry in entries)
-    return selection.of(row for row in rows if row.seq > after)
+    entries = chat.audit(after=max(0, after - CALLED_WITHIN))
+    return selection.of(spoken_rows(entries, after + 1))
 
 
 def some_entries(
@@ -305,10 +309,19 @@ def some_entries(
 
 def rows_from(chat: "Session", first: int, *, as_of: int) -> Iterator[EntryRow]:
     """The entries from one on, as of a moment, read a few at a time."""
-    speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
+    before = max(0, first - 1 - CALLED_WITHIN)
     pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of)
-    rows = (entry_row(entry, speakers) for page in pages for entry in page)
-    return (row for row in rows if row.seq >= first)
+    return spoken_rows((entry for page in pages for entry in page), first)
+
+
+def spoken_rows(entries: Iterable[AuditEntry], first: int) -> Iterator[EntryRow]:
+    """The entries from one on. In those before it, only calls of tools are looked for."""
+    speakers = Speakers()
+    for entry in entries:
+        if entry.seq < first:
+            speakers.heard(entry)
+        else:
+            yield entry_row(entry, speakers)
 
 
 def one_entry(chat: "Session", seq: int) -> EntryRow:
@@ -361,8 +374,5 @@ def message_row(message: "Message", speakers: Speakers) -> MessageRow:
 
 def entry_row(audited: AuditEntry, speakers: Speakers) -> EntryRow:
     """An entry of the audit. The speakers have seen the entries before it."""
-    speaker, tools = None, list[str]()
-    if audited.role is not None:
-        form = audited.entry.format or ""
-        speaker, tools = speakers.named(audited.role, audited.content, form)
+    speaker, tools = speakers.heard(audited)
     return EntryRow.of(audited, audited.entry, speaker=speaker, tools=tools)

@@ -68,7 +68,12 @@ def why(chat: "Session", seq: int) -> Why:
 
 def _reasons(chat: "Session", seq: int) -> Iterator[Reason]:
     """The entries that hide or clear an entry, each after the entries that hide it in turn."""
-    read, known = chat.internals.audited(), set[int]()
+    page, known = chat.internals.audited(), set[int]()
+
+    def read(seq: int) -> AuditEntry:
+        (entry,) = page(seq - 1, 1)
+        return entry
+
     # A stack of its own: a chain of summaries may be longer than Python's. It has each hider, the
     # entry that it hides, and the hider as an entry once what hides that is on the stack too.
     waiting = _waiting(read(seq))

@@ -215,15 +215,14 @@ class SessionInternals:
             with self._database.read() as log:
                 page = auditor.page(log, page[-1].seq, size)
 
-    def audited(self) -> Callable[[int], AuditEntry]:
-        """A reader of single entries, all of one moment even if more is written."""
+    def audited(self, *, as_of: int | None = None) -> Callable[[int, int], list[AuditEntry]]:
+        """A reader of so many entries after one, in any order, all of one moment: now, or a seq."""
         with self._database.read() as log:
-            auditor = audit.Auditor(log)
+            auditor = audit.Auditor(log, as_of)
 
-        def read(seq: int) -> AuditEntry:
+        def read(after: int, limit: int) -> list[AuditEntry]:
             with self._database.read() as log:
-                (entry,) = auditor.page(log, seq - 1, 1)
-            return entry
+                return auditor.page(log, after, limit)
 
         return read
 

@@ -1,11 +1,18 @@
 """The documents of answers that no command prints. The others are those of `roocontext.reports`."""
 
 from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import EntryRow, MessageRow, rows_from, within_bytes
+from roocontext.reports.history import (
+    CALLED_WITHIN,
+    EntryRow,
+    MessageRow,
+    rows_from,
+    spoken_rows,
+    within_bytes,
+)
 from roocontext.reports.tree import Tree, tree_of
 from roocontext.web.api.queries import EntriesQuery
 
@@ -340,11 +347,11 @@ def _is_wanted(row: EntryRow, query: EntriesQuery) -> bool:
 
 def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
     """The entries from one on, newest first."""
+    read = chat.internals.audited(as_of=as_of)
     while end > 0:
         first = max(1, end - _READ_AT_ONCE + 1)
-        found = rows_from(chat, first, as_of=as_of)
-        rows = [*takewhile(lambda row: row.seq <= end, found)]  # noqa: B023 - used up here
-        yield from reversed(rows)
+        before = max(0, first - 1 - CALLED_WITHIN)
+        yield from reversed([*spoken_rows(read(before, end - before), first)])
         end = first - 1
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from roocontext import NewMessage, Plan, Rewind
+from roocontext.log.spans import spans_of
 from roocontext.log.values import as_json
 from roocontext.reports.history import audit_rows, difference, message_rows
 from roocontext.reports.tree import tree_of
 from roocontext.reports.why import why
+from roocontext.store.reading import audit
 from support.dialogue import call, fill, result, seqs, text
 
 
@@ -128,6 +130,15 @@ class TestEntries:
         page = condensed.get("/entries").json
         assert page["entries"] == [through_json(row) for row in audit_rows(condensed.chat)]
         assert (page["previous"], page["next"]) == (None, None)
+
+    def test_search_backwards_for_a_kind_reads_once_what_hides_what(self, talk, monkeypatch):
+        talk.chat.append_many([NewMessage("user", "x")] * 260)
+        computed = []
+        monkeypatch.setattr(
+            audit, "spans_of", lambda *given: computed.append(1) or spans_of(*given)
+        )
+        assert talk.get("/entries?kind=summary").json["entries"] == []
+        assert len(computed) == 1
 
     def test_pages_backwards_and_forwards_have_each_entry_once(self, condensed):
         last = condensed.chat.info().last_seq
