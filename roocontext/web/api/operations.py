@@ -41,7 +41,6 @@ from roocontext.web.errors import (
     AsciiJson,
     MalformedRequest,
     MediaTypeRefused,
-    MethodRefused,
     NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
@@ -202,10 +201,7 @@ def to_routes(operations: Sequence[Operation]) -> list[Route]:
 
 def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        if method not in own:
-            raise MethodRefused
-        operation = own[method]
+        operation = own["GET" if request.method == "HEAD" else request.method]
         asked = await _asked(operation, request)
         return await run_in_threadpool(_answered, operation, asked)
 

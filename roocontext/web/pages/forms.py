@@ -20,7 +20,6 @@ from roocontext.reports.markup.elements import Child, Html, tag
 from roocontext.web.errors import (
     MalformedRequest,
     MediaTypeRefused,
-    MethodRefused,
     check_head,
     opened_session,
 )
@@ -89,20 +88,17 @@ def form_route(
     path: str, show: Handler | None, do: Handler | None = None, *, needs: Need = "write"
 ) -> Route:
     """The route of a page, and of the form on it."""
-    handlers = {"GET": show, "POST": do}
-    methods = [method for method, handler in handlers.items() if handler]
+    handlers = {method: own for method, own in (("GET", show), ("POST", do)) if own}
 
     async def answer(request: Request) -> Response:
         check_permitted(request.app.state.settings, needs)
-        handler = handlers.get("GET" if request.method == "HEAD" else request.method)
-        if handler is None:
-            raise MethodRefused
-        fields = request.query_params
         if request.method == "POST":
             fields = _fields(request.headers.get("content-type", ""), await request.body())
-        return await run_in_threadpool(handler, FormRequest(request, fields))
+            return await run_in_threadpool(handlers["POST"], FormRequest(request, fields))
+        asked = FormRequest(request, request.query_params)
+        return await run_in_threadpool(handlers["GET"], asked)
 
-    return Route(path, answer, methods=methods)
+    return Route(path, answer, methods=[*handlers])
 
 
 def _fields(media: str, body: bytes) -> QueryParams:
