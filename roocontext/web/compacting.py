@@ -6,16 +6,16 @@ summariser.
 
 from collections import OrderedDict
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from roocontext import reports
+from roocontext import ContextManager, reports
 from roocontext.errors import InvalidOption, SummaryFailed, VersionConflict
 from roocontext.log.events import Status
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import AnySummariser, is_async
 
 if TYPE_CHECKING:
-    from roocontext import ContextManager, Outcome, Session
+    from roocontext import Outcome, Session
     from roocontext.summarisers import Summariser
 
 _REMEMBERED: Final = 32
@@ -46,6 +46,22 @@ class RememberedSummaries:
         return known
 
 
+def manager_for(
+    chat: "Session", summariser: AnySummariser, model: str | None = None, **options: Any
+) -> ContextManager:
+    """The manager for a model, by default the one in use. Its window may not be known."""
+    named = reports.gauge.model_in_use(chat, model) or ""
+    return ContextManager(named, summariser=summariser, **options)
+
+
+def compacted(
+    chat: "Session", manager: ContextManager, aim: str, expected: int | None, **frame: Any
+) -> "Outcome":
+    """The outcome of what a manager is asked for by its aim."""
+    run = manager.prune if aim == "clear" else getattr(manager, aim)
+    return checked_outcome(chat, run(chat, **frame), expected)
+
+
 def checked_outcome(chat: "Session", outcome: "Outcome", expected: int | None) -> "Outcome":
     """The outcome of a run; an error if the run failed, or if another writer came first."""
     if outcome.status is Status.CONFLICT:
@@ -56,7 +72,7 @@ def checked_outcome(chat: "Session", outcome: "Outcome", expected: int | None) -
     return outcome
 
 
-def with_known_window(chat: "Session", manager: "ContextManager") -> "ContextManager":
+def with_known_window(chat: "Session", manager: ContextManager) -> ContextManager:
     """The manager itself, or InvalidOption if nobody knows the window of its model."""
     if not reports.gauge.knows_window(chat, manager.settings):
         name = manager.settings.model

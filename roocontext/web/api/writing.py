@@ -39,7 +39,12 @@ from roocontext.web.api.operations import (
     DocumentT,
     Plain,
 )
-from roocontext.web.compacting import checked_outcome, with_known_window
+from roocontext.web.compacting import (
+    checked_outcome,
+    compacted,
+    manager_for,
+    with_known_window,
+)
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -218,8 +223,8 @@ def post_compaction(
         return _written(documents.CompactionReceipt.of(receipt), new=receipt.new)
     asked.check_head()
     manager = _known_manager(asked)
-    run = manager.prune if body.aim == "clear" else getattr(manager, body.aim)
-    return _managed(asked, run(chat, **body.frame))
+    done = compacted(chat, manager, body.aim, asked.expected_seq, **body.frame)
+    return _managed(asked, done)
 
 
 def post_recovery(asked: Changing[bodies.RecoveryInput]) -> Answer[reports.results.OutcomeReport]:
@@ -232,10 +237,11 @@ def post_recovery(asked: Changing[bodies.RecoveryInput]) -> Answer[reports.resul
     asked.check_head()
     refusal = _Refusal(body.status, body.value("error"))
     try:
-        return _managed(asked, _manager(asked).recover(asked.chat, refusal, **body.frame))
+        outcome = _manager(asked).recover(asked.chat, refusal, **body.frame)
     except _Refusal:
         line = "error: it does not say that the request is too long."
         raise InvalidDocument(line, path="error") from None
+    return _managed(asked, checked_outcome(asked.chat, outcome, asked.expected_seq))
 
 
 def post_restoration(asked: Changing[bodies.RestorationInput]) -> Answer[documents.RestoredReport]:
@@ -403,16 +409,14 @@ def _planned(body: bodies.PlanInput, view: View, client_id: str | None) -> Plan:
 
 def _managed(asked: AnyRequest, outcome: Outcome) -> Answer[reports.results.OutcomeReport]:
     """The outcome of a run of the manager."""
-    done = checked_outcome(asked.chat, outcome, asked.expected_seq)
-    report = reports.results.outcome_report(asked.session_id, done)
-    return Answer(report, 201 if done.changed else 200)
+    report = reports.results.outcome_report(asked.session_id, outcome)
+    return Answer(report, 201 if outcome.changed else 200)
 
 
 def _manager(asked: AnyRequest) -> ContextManager:
     """The manager that the body asks for."""
-    options = asked.body.model_dump(include={"policy", "limit", "protected_tools"})
-    model = reports.gauge.model_in_use(asked.chat, asked.body.model) or ""
-    return ContextManager(model, summariser=asked.request.app.state.summariser, **options)
+    options = asked.body.model_dump(include={"model", "policy", "limit", "protected_tools"})
+    return manager_for(asked.chat, asked.request.app.state.summariser, **options)
 
 
 def _known_manager(asked: AnyRequest) -> ContextManager:

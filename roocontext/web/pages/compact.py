@@ -7,12 +7,11 @@ from starlette.responses import Response
 from roocontext import ContextManager
 from roocontext.errors import InvalidOption
 from roocontext.policies.builtin import policies
-from roocontext.reports.gauge import model_in_use
 from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
-from roocontext.web.compacting import checked_outcome, with_known_window
+from roocontext.web.compacting import compacted, manager_for, with_known_window
 from roocontext.web.pages.addresses import PageLinks
 from roocontext.web.pages.forms import FormRequest, change_form, choice_field, number_field
 from roocontext.web.pages.history import changed_messages
@@ -60,9 +59,7 @@ def _choice(asked: FormRequest) -> tuple[str, str]:
 def _manager(asked: FormRequest, chat: "Session", policy: str) -> ContextManager:
     limit = asked.number("limit", 1) if asked.fields.get("limit") else None
     summariser = asked.request.app.state.summariser
-    model = model_in_use(chat, None) or ""
-    manager = ContextManager(model, policy=policy, limit=limit, summariser=summariser)
-    return with_known_window(chat, manager)
+    return with_known_window(chat, manager_for(chat, summariser, policy=policy, limit=limit))
 
 
 def compact_preview(asked: FormRequest) -> Response:
@@ -143,7 +140,5 @@ def make_compaction(asked: FormRequest) -> Response:
     """Do what the preview showed, and show the session."""
     chat, (aim, policy) = asked.chat, _choice(asked)
     asked.check_head()
-    manager = _manager(asked, chat, policy)
-    run = manager.prune if aim == "clear" else getattr(manager, aim)
-    outcome = checked_outcome(chat, run(chat), asked.number("head"))
+    outcome = compacted(chat, _manager(asked, chat, policy), aim, asked.number("head"))
     return asked.done(outcome.seqs[-1] if outcome.seqs else None)
