@@ -3,10 +3,11 @@
 The log counts milliseconds since the epoch, and documents have times in UTC.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from roocontext.log.moments import in_calendar
+
 _DAY = 86_400
 _AGES = (
     (60, 1, "s"),
@@ -65,7 +66,8 @@ def age(milliseconds: int, now: int) -> str:
 
 def _local(milliseconds: int) -> datetime | None:
     """The local time; None if no calendar has it: the agent's `ts` may be any integer."""
+    when = in_calendar(milliseconds)
     try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).astimezone()
+        return when and when.astimezone()
     except (OverflowError, ValueError, OSError):
         return None

@@ -216,6 +216,13 @@ class TestErase:
         assert str(content)[:20] not in page.text
         assert page.link("entry 12") == f"{path_of(chat)}/e/12"
 
+    def test_purge_counts_the_copies_that_it_does_not_list(self, web, chat):
+        chat.append("user", "hello")
+        for _ in range(42):
+            chat.fork()
+        page = read_page(web, f"{path_of(chat)}/purge")
+        assert "and 2 more" in page.text
+
     def test_purge_needs_the_id_and_leaves_a_receipt(self, web, kept, chat):
         branch = chat.fork()
         page = read_page(web, f"{path_of(chat)}/purge")

@@ -47,6 +47,11 @@ class TestGauge:
         assert "2 compactions" in page_of(chat).text
 
 
+def test_time_that_no_calendar_has_is_no_time_for_machines(chat):
+    chat.append("user", "hello", ts=1 << 62)
+    assert "<time title=" in page_of(chat).text
+
+
 class TestPins:
     def test_pinned_messages_are_listed_and_marked(self, chat):
         fill(chat, 4)

@@ -5,7 +5,7 @@ the pages of the server and the exported page.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from roocontext.reports.markup.safe_html import escaped
@@ -67,6 +67,13 @@ def facts(*parts: Child, class_: str = "facts", role: str | None = None) -> Html
     """Facts on a line. Those that are None are left out."""
     spans = (tag("span", part) for part in parts if part is not None)
     return tag("p", spans, class_=class_, role=role)
+
+
+def enumerated(few: Sequence[Child], count: int) -> Html:
+    """The first of so many things in a line, and how many more there are."""
+    commas = [[", " if number else None, one] for number, one in enumerate(few)]
+    left = count - len(few)
+    return together(commas, f" and {left:,} more" if left > 0 else None)
 
 
 def is_safe_address(address: str) -> bool:

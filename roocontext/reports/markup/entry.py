@@ -12,7 +12,7 @@ from typing import Any, Final
 from roocontext.errors import InvalidMessage
 from roocontext.log.counting import FAILED_SUMMARIES
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.moments import iso_utc
+from roocontext.log.moments import in_calendar, iso_utc
 from roocontext.log.spans import Span
 from roocontext.reports.history import TOOL, Speakers
 from roocontext.reports.markup.body import (
@@ -29,7 +29,7 @@ from roocontext.reports.markup.body import (
     on_one_line,
     tool_calls,
 )
-from roocontext.reports.markup.elements import Child, Html, link_to, tag, together
+from roocontext.reports.markup.elements import Child, Html, enumerated, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import local_time, zoned_time
@@ -208,7 +208,9 @@ class EntryRows:
 
     def _time(self, entry: AuditEntry) -> Html:
         at = entry.entry.happened_at
-        return tag("time", local_time(at)[:16], datetime=_machine_time(at), title=zoned_time(at))
+        # An agent's own time may be any number, and no calendar has some of them.
+        machine = iso_utc(at) if in_calendar(at) else None
+        return tag("time", local_time(at)[:16], datetime=machine, title=zoned_time(at))
 
     def _body(self, item: ExcerptEntry, level: Level) -> Html:
         entry = item.audited
@@ -264,13 +266,11 @@ class EntryRows:
             yield tag("span", ", ".join(filter(None, (who, trigger))))
         yield from _price(record.get("summary"))
 
-    def _ranges(self, pairs: Sequence[Sequence[int]]) -> list[Child]:
-        parts: list[Child] = []
-        for lo, hi in pairs[:_MOST_RANGES]:
-            parts += [", "] if parts else []
-            parts.append(self.link(lo, str(lo) if lo == hi else f"{lo}–{hi}"))
-        left = len(pairs) - _MOST_RANGES
-        return [*parts, f" and {left:,} more" if left > 0 else None]
+    def _ranges(self, pairs: Sequence[Sequence[int]]) -> Html:
+        few = [
+            self.link(lo, str(lo) if lo == hi else f"{lo}–{hi}") for lo, hi in pairs[:_MOST_RANGES]
+        ]
+        return enumerated(few, len(pairs))
 
     def _remarks(self, entry: AuditEntry) -> Html | None:
         lines = [tag("li", line) for line in self._reasons(entry)]
@@ -423,13 +423,6 @@ _STYLED: Final = frozenset({"user", "assistant", "tool"})
 
 def _source(entry: AuditEntry) -> MessageSource:
     return MessageSource(entry.seq, entry.role or "", entry.content, entry.entry.format or "")
-
-
-def _machine_time(at: int) -> str | None:
-    try:
-        return iso_utc(at)
-    except (OverflowError, ValueError):  # an agent's own time may be any number
-        return None
 
 
 def _as_text(value: Any) -> str:

@@ -55,7 +55,7 @@ def gauge_bar(
     counted: str | None,
     images: int | None = None,
     drift: float | None = None,
-    pins: Sequence[Child] = (),
+    pins: Child = None,
 ) -> Html:
     """The fill level of the model's context, and its source.
 

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.reports.erasing import PurgedReport, RedactedReport, planned_purge, redaction
 from roocontext.reports.markup.body import session_title
-from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import zoned_time
@@ -66,20 +66,23 @@ def _repetitions(plan: RedactedReport) -> Html:
 
 
 def _places(name: str, places: Sequence[Sequence[Any]]) -> Html | None:
-    if not places:
-        return None
-    items = [
-        tag(
-            "li",
+    few: list[Child] = [
+        [
             link_to(f"entry {seq}", PageLinks(session).entry(seq)),
             " of ",
             tag("code", str(session)[:60]),
-        )
+        ]
         for session, seq in places[:_MOST]
     ]
-    left = len(places) - len(items)
+    return _listed(name, few, len(places))
+
+
+def _listed(name: str, few: Sequence[Child], count: int) -> Html | None:
+    """The first of so many things, if there are any, and how many more there are."""
+    items = [tag("li", one) for one in few]
+    left = count - len(few)
     more = tag("li", f"and {left:,} more") if left > 0 else None
-    return together(tag("h2", name), tag("ul", items, more, class_="places"))
+    return together(tag("h2", name), tag("ul", items, more, class_="places")) if few else None
 
 
 def make_redaction(asked: FormRequest) -> Response:
@@ -142,14 +145,9 @@ def _purge_form(asked: FormRequest, head: int) -> Html:
 
 
 def _copies(plan: PurgedReport) -> Html | None:
-    if not plan.copies:
-        return None
-    items = [
-        tag("li", link_to(session_id[:60], session_path(session_id)))
-        for session_id in plan.copies[:_MOST]
-    ]
+    few = [link_to(name[:60], session_path(name)) for name in plan.copies[:_MOST]]
     name = "Sessions that hold entries of it, which stay as they are"
-    return together(tag("h2", name), tag("ul", items, class_="places"))
+    return _listed(name, few, len(plan.copies))
 
 
 def make_purge(asked: FormRequest) -> Response:

@@ -12,7 +12,15 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
 from roocontext.reports.markup.body import Room, on_one_line, session_title
-from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
+from roocontext.reports.markup.elements import (
+    Child,
+    Html,
+    enumerated,
+    facts,
+    link_to,
+    tag,
+    together,
+)
 from roocontext.reports.markup.entry import EntryRows, failure_in_words, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
@@ -183,13 +191,9 @@ def _images(view: PageView, excerpt: LogExcerpt) -> int | None:
     )
 
 
-def _pins(pins: Mapping[int, int], links: PageLinks) -> list[Child]:
-    parts: list[Child] = []
-    for seq in sorted(pins)[:_MOST_PINS]:
-        parts += [", "] if parts else []
-        parts.append(link_to(str(seq), links.entry(seq)))
-    left = len(pins) - _MOST_PINS
-    return [*parts, f" and {left:,} more"] if left > 0 else parts
+def _pins(pins: Mapping[int, int], links: PageLinks) -> Html:
+    few = [link_to(str(seq), links.entry(seq)) for seq in sorted(pins)[:_MOST_PINS]]
+    return enumerated(few, len(pins))
 
 
 def _failed(excerpt: LogExcerpt, links: PageLinks) -> Html | None:
