@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, Self
 
-from roocontext import AsyncChanges, AsyncSession, AsyncSessionTurn, AsyncStore
+from roocontext import AsyncChanges, AsyncSession, AsyncSessionTurn, AsyncStore, Session
 
 
 class LoopThread:
@@ -93,3 +93,9 @@ class Driven:
 
         while (item := self._runner.run(pull())) is not end:
             yield item
+
+
+def plain_session(session: Any) -> Session:
+    """The session that a driven asynchronous one works on, for reports about it."""
+    plain: Session = session if isinstance(session, Session) else session.target._plain
+    return plain

@@ -188,6 +188,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "first_written": lambda _, chat: chat.internals.first_written("once"),
     "audit": lambda _, chat: list(chat.audit()),
     "audit_pages": lambda _, chat: list(chat.internals.audit_pages(3)),
+    "audited": lambda _, chat: chat.internals.audited()(2, 9),
     "stored": lambda _, chat: list(chat.internals.stored()),
     "diff": lambda _, chat: chat.diff(3),
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],

@@ -6,6 +6,7 @@ import pytest
 
 from roocontext.context import Status
 from roocontext.reports.why import why
+from support.async_driver import plain_session
 from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
 from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
@@ -129,7 +130,7 @@ class TestManage:
         managed(spoken).manage(spoken)
         fork = spoken.fork()
         assert extracts(fork) == extracts(spoken)
-        (reason,) = why(spoken, 1).reasons
+        (reason,) = why(plain_session(spoken), 1).reasons
         assert (reason.seq, reason.text) == (done.covering, extracts(spoken)[done.seq])
         cut = spoken.fork(done.covering)
         assert extracts(cut) == {}

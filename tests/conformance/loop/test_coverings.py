@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from roocontext import Kind, NewMessage, Plan
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed
 from roocontext.reports.why import why
+from support.async_driver import plain_session
 from support.dialogue import text
 from support.recalling import read, recall_for, search
 from support.replies import (
@@ -224,5 +225,5 @@ def test_search_recall_audit_and_why_name_the_covering(store: Any, long: Any) ->
     assert "> question 1" in read(recall, 3, last=3).text
     hidden = [one for one in long.audit() if one.hidden_by == done.covering]
     assert [one.seq for one in hidden] == [1, 2, 3, 4, 5]
-    answer = why(long, 3)
+    answer = why(plain_session(long), 3)
     assert (answer.visible, [one.uncover for one in answer.reasons]) == (False, [done.covering])
