@@ -1,8 +1,8 @@
 """Roo Code's functions, made of ours: called with what the recordings called the program with.
 
-What the program makes of a list of messages is a function here only if one of ours makes it. A
-view, a rewind or the choice between both compactions is an operation of a store
-(`roo_operations.py`).
+What the program makes of a list of messages is a function here only if one of ours makes it, or if
+other tests use a replica of it. A view, a rewind or the choice between both compactions is an
+operation of a store (`roo_operations.py`).
 """
 
 import json
@@ -18,7 +18,7 @@ from roocontext.programs.roo.condensing import Condensation, CondensationSkipped
 from roocontext.programs.roo.history import truncation
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens.javascript import stringify
-from vectors.programs.roo_history import merged
+from vectors.programs.roo_history import effective_2025, effective_2026, merged
 
 DECEMBER = "roo-2025-12"
 APRIL = "roo-2026-04"
@@ -108,6 +108,12 @@ def failure_of(error: StreamBroken) -> dict[str, Any]:
 def tools_cost(given: Any) -> int:
     tools = given.get("tools")
     return count([{"type": "text", "text": stringify(tools)}]) if tools else 0
+
+
+@replays
+def getEffectiveApiHistory(given: Any, version: str) -> Any:  # noqa: N802 - the program's names
+    effective = effective_2025 if version == DECEMBER else effective_2026
+    return effective(given["messages"])
 
 
 @replays
