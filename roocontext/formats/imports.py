@@ -200,7 +200,8 @@ class _Importing:
         """Compare a second source of a session: a tool has moved it, or a user has copied it."""
         path, importer = self._taken[source.session_id]
         named = (other for other in importer.read(path) if other.session_id == source.session_id)
-        has_more = not _messages_of(source) <= _messages_of(next(named))
+        first = next(named, None)  # its file may have changed
+        has_more = not _messages_of(source) <= (_messages_of(first) if first else set())
         what = "with other messages " if has_more else ""
         why = f"its session {source.session_id} was taken {what}from {path}"
         return SkippedSource(source.path, why, is_problem=has_more)

@@ -210,6 +210,25 @@ def test_session_that_another_table_names_too_is_reported(store, tmp_path):
     assert shown(store, "openai-agents:t:1") == ["in agent_messages"]
 
 
+def test_copy_is_reported_also_if_the_first_file_no_longer_has_its_session(store, tmp_path):
+    first, copy = tmp_path / "a.db", tmp_path / "b.db"
+    for path in (first, copy):
+        with closing(sqlite3.connect(path)) as file:
+            make_items(file.execute)
+            item = json.dumps({"role": "user", "content": "hi"})
+            file.execute("INSERT INTO agent_messages VALUES (1, 'one', ?, NULL)", [item])
+            file.commit()
+    outcomes = iter(import_paths(store, [first, copy]))
+    assert isinstance(next(outcomes), SessionImport)
+    with closing(sqlite3.connect(first)) as file:
+        file.execute("UPDATE agent_messages SET session_id = 'other'")
+        file.commit()
+    (other,) = outcomes
+    assert isinstance(other, SkippedSource)
+    what = f"its session openai-agents:one was taken with other messages from {first}"
+    assert (other.path, other.why, other.is_problem) == (copy, what, True)
+
+
 def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
     path = tmp_path / "adk.db"
     with closing(sqlite3.connect(path)) as file:
