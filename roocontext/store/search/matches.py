@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
+    not_,
+    or_,
     select,
     text,
     true,
@@ -35,7 +37,7 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
-from roocontext.search.query import composed
+from roocontext.search.query import Among, composed
 from roocontext.store.engine.schema import (
     IN_LOG,
     clearings,
@@ -116,14 +118,35 @@ def _rows_of(
     )
 
 
-_ROW = _rows_of(entries, bindparam("session_id"), bindparam("seq")).where(IN_LOG)
 _last = select(sessions.c.last_seq).where(sessions.c.session_id == entries.c.session_id)
 _keys = func.json_each(bindparam("keys")).table_valued("value")
 _session, _seq = (func.json_extract(_keys.c.value, literal_column(f"'$[{at}]'")) for at in (0, 1))
+_is_standing = and_(spans.c.rewound_by.is_(None), spans.c.uncovered_by.is_(None))
+_is_hidden = or_(spans.c.condense_parent.is_not(None), spans.c.truncation_parent.is_not(None))
+# In the statement, so that the contents of the others, which may be many, are not read.
+_IS_AMONG: dict[Among, ColumnElement[bool]] = {
+    "all": true(),
+    "standing": _is_standing,
+    "visible": and_(_is_standing, not_(_is_hidden)),
+    # One without a span is damage here too.
+    "hidden": and_(_is_standing, or_(spans.c.lo.is_(None), _is_hidden)),
+}
+
+
+@cache
+def _row(among: Among) -> Select[Any]:
+    one = _rows_of(entries, bindparam("session_id"), bindparam("seq"))
+    return one.where(IN_LOG, _IS_AMONG[among])
+
+
 # On SQLite twenty statements took three times as long as this one. PostgreSQL gets them together.
-_ROWS = crossing(_rows_of(_keys.join(entries, true()), _session, _seq)).where(
-    entries.c.seq.between(literal_column("1"), _last.scalar_subquery())
-)
+@cache
+def _rows(among: Among) -> Select[Any]:
+    rows = crossing(_rows_of(_keys.join(entries, true()), _session, _seq))
+    in_log = entries.c.seq.between(literal_column("1"), _last.scalar_subquery())
+    return rows.where(in_log, _IS_AMONG[among])
+
+
 _CLEARED = (
     select(*(clearings.c[name] for name in ("seq", "block", "placeholder", "head", "tail")))
     .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
@@ -163,30 +186,21 @@ class Matcher:
                 if match := self._match(row):
                     yield match
 
-    def _is_among(self, span: Span) -> bool:
-        match self._search.among:
-            case "all":
-                return True
-            case "visible":
-                return span.visible
-            case "hidden":
-                return span.standing and not span.visible
-        return span.standing
-
     def _rows(self, keys: Sequence[MatchKey]) -> Iterator[SqlRow]:
-        """The stored messages, in the order of their keys."""
-        named = [(session_id, seq) for _, session_id, seq in keys]
+        """The stored messages that are searched, in the order of their keys."""
+        named, among = [(session_id, seq) for _, session_id, seq in keys], self._search.among
         if self._tx.has_round_trips:
-            rows = self._tx.each(_ROW, [{"session_id": name, "seq": seq} for name, seq in named])
+            rows = self._tx.each(
+                _row(among), [{"session_id": name, "seq": seq} for name, seq in named]
+            )
         else:
-            rows = self._tx.rows(_ROWS, keys=json.dumps(named))
+            rows = self._tx.rows(_rows(among), keys=json.dumps(named))
         stored = {(row[0], row[1]): row for row in rows}
         return (stored[name] for name in named if name in stored)
 
     def _match(self, row: SqlRow) -> Match | None:
         session_id, seq, recorded_at, _, format_, role, ts, extra, stored, *in_span = row
-        span = Span(*in_span)
-        if is_quoting(extra) or not self._is_among(span):
+        if is_quoting(extra):
             return None
         time = self._search.time_of(happened(ts, recorded_at), recorded_at)
         key = MatchKey(time, session_id, seq)
@@ -200,7 +214,7 @@ class Matcher:
         places = occurrences(self._search.query, words)
         if places is None:
             return None
-        return Match(key, row, span, content, words, places, score(places, len(words)))
+        return Match(key, row, Span(*in_span), content, words, places, score(places, len(words)))
 
     def _as_shown(self, key: MatchKey, format_: str, role: str, content: object) -> object:
         rows = self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq)

@@ -1,6 +1,7 @@
 """Search: what is found, in every state of the index, and what is said of each hit."""
 
 import threading
+import tracemalloc
 import unicodedata
 from datetime import UTC, datetime, timedelta
 
@@ -587,3 +588,19 @@ def test_every_letter_and_symbol_is_the_same_to_each_engine(lab):
     for group, each in zip(groups, scanned, strict=True):
         for number, (char, found_) in enumerate(zip(group, each, strict=True), 1):
             assert number in found_ or not terms_of(char), char
+
+
+def test_search_of_visible_messages_does_not_read_the_hidden_ones(store):
+    chat = store.create()
+    chat.append("user", "needle")
+    for _ in range(20):
+        chat.append("user", "needle " + "word " * 20_000)
+    chat.commit(Plan.condense(chat.view(), range(2, 22), "They were long."))
+    store.index()
+    assert [hit.seq for hit in store.search("needle", among="visible")] == [1]
+    tracemalloc.start()
+    try:
+        store.search("needle", among="visible")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000  # the hidden ones have twice as much
+    finally:
+        tracemalloc.stop()
