@@ -39,8 +39,8 @@ JOINT: Final = r"(?:[^\w\s]|_)"
 """The signs between the runs of one word: anything but a space."""
 SYMBOLS: Final = re.compile(r"[^\w\s\x00-\x7f]")
 """Candidates: `is_symbol` decides."""
-# Not between two parts of a word, as in `a.b`, and not three or more, as in `...and`.
-SIGNS_BEFORE: Final = f"(?<!{_IN_RUN})(?<![])}}.$@#-])[.$@#-]{{1,2}}_*"
+# Not between two parts of a word, as in `a.b` and `__a__.b`, and not three or more, as in `...and`.
+SIGNS_BEFORE: Final = f"(?<![^\\W{_UNSPACED}])(?<![])}}.$@#-])[.$@#-]{{1,2}}_*"
 SIGNS_AFTER: Final = r"[+#]+"
 """The signs that belong to a word: those of `.NET`, `$HOME`, `--flag`, `C++` and `F#`."""
 

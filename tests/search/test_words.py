@@ -114,6 +114,12 @@ def test_row_of_symbols_is_searched_without_trying_every_choice_of_them(asked):
     assert occurrences(query, f"{row} y {row}x")
 
 
+def test_sign_after_an_underscore_is_between_two_parts_of_a_word():
+    for query in ("foo.bar", "foo_.bar"):
+        for text in ("foo.bar", "foo_.bar", "foo_/bar"):
+            assert occurrences(parse_query(query), text) == [[(0, len(text))]]
+
+
 def test_symbols_before_those_that_are_asked_for_may_be_in_a_gap():
     assert occurrences(parse_query('"a →b"'), "a → →b") == [[(0, 6)]]
 
