@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, select
 from roocontext.log.entries import Kind, to_kind
 from roocontext.log.moments import happened
 from roocontext.log.readings import reader
+from roocontext.log.spans import Span
 from roocontext.log.values import Value
 from roocontext.search.passages import Snippet, snippet, speaker_of
 from roocontext.store.engine.schema import AT_SEQ, clearings, log_rows, of_session
@@ -111,7 +112,7 @@ def search(tx: Transaction, asked: Search, text_search: str) -> HitPage:
         continues = is_ranked and end < RANKED
         first, skipped = (matches[0], end) if continues else (matches[end], RANKED)
         following = write_cursor(f"search, {asked.order}", *first.key, skipped)
-    hits = (_hit(tx, match, asked.context) for match in page)
+    hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
     return HitPage(hits, following, archived)
 
 
@@ -121,9 +122,9 @@ def _ranked(found: Sequence[Match]) -> list[Match]:
     return [*best, *found[RANKED:]]
 
 
-def _hit(tx: Transaction, match: Match, context: int) -> Hit:
+def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
     session_id, seq, recorded_at, kind, format_, role, ts, *_ = match.row
-    span, content = match.span, match.content
+    content = match.content
     hidden_by = (
         span.rewound_by or span.uncovered_by or span.condense_parent or span.truncation_parent
     )

@@ -6,28 +6,18 @@ the query.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    FromClause,
-    Select,
-    and_,
-    bindparam,
-    func,
-    literal_column,
-    not_,
-    or_,
-    select,
-    text,
-    true,
-)
+from sqlalchemy import bindparam, func, literal_column, select, text
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
 from roocontext.log.encoding import encode
 from roocontext.log.entries import is_quoting
@@ -37,7 +27,7 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
-from roocontext.search.query import Among, composed
+from roocontext.search.query import composed
 from roocontext.store.engine.schema import (
     IN_LOG,
     clearings,
@@ -45,13 +35,13 @@ from roocontext.store.engine.schema import (
     log_rows,
     of_session,
     sessions,
-    spans,
 )
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.messages import placeholders
 from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
 from roocontext.store.search.scope import MatchKey, Search, searchable_content
+from roocontext.store.writing.caches import SPANS
 
 _PAGE = 500
 
@@ -83,7 +73,6 @@ class Match(NamedTuple):
 
     key: MatchKey
     row: SqlRow
-    span: Span
     content: Any
     text: str
     places: list[list[Stretch]]
@@ -91,62 +80,24 @@ class Match(NamedTuple):
 
 
 _COLUMNS = ("session_id", "seq", "recorded_at", "kind", "format", "role", "ts", "extra", "content")
-_earlier = spans.alias()
-
-
-def _rows_of(
-    source: FromClause, session: ColumnElement[str], seq: ColumnElement[int]
-) -> Select[Any]:
-    """Make the statement for a message, or for one of each row of a source, with its span."""
-    begins_at = select(func.max(_earlier.c.lo)).where(
-        _earlier.c.session_id == session, _earlier.c.lo <= seq
-    )
-    is_around = and_(spans.c.session_id == session, spans.c.lo == begins_at.scalar_subquery())
-    return (
-        select(
-            *(entries.c[name] for name in _COLUMNS),
-            *(spans.c[name] for name in Span.__struct_fields__),
-        )
-        # With an outer join a message without a span is damage, and not left out.
-        .select_from(source.outerjoin(spans, is_around))
-        .where(
-            entries.c.session_id == session,
-            entries.c.seq == seq,
-            # A redacted row has no salt: its skeleton is not searched.
-            text("role IS NOT NULL AND salt IS NOT NULL"),
-        )
-    )
-
-
+# A redacted row has no salt: its skeleton is not searched.
+_rows = select(*(entries.c[name] for name in _COLUMNS)).where(
+    text("role IS NOT NULL AND salt IS NOT NULL")
+)
+_at_seq = (of_session(entries), entries.c.seq == bindparam("seq"))
+_ROW = _rows.where(*_at_seq, IN_LOG)
 _last = select(sessions.c.last_seq).where(sessions.c.session_id == entries.c.session_id)
 _keys = func.json_each(bindparam("keys")).table_valued("value")
-_session, _seq = (func.json_extract(_keys.c.value, literal_column(f"'$[{at}]'")) for at in (0, 1))
-_is_standing = and_(spans.c.rewound_by.is_(None), spans.c.uncovered_by.is_(None))
-_is_hidden = or_(spans.c.condense_parent.is_not(None), spans.c.truncation_parent.is_not(None))
-# In the statement, so that the contents of the others, which may be many, are not read.
-_IS_AMONG: dict[Among, ColumnElement[bool]] = {
-    "all": true(),
-    "standing": _is_standing,
-    "visible": and_(_is_standing, not_(_is_hidden)),
-    # One without a span is damage here too.
-    "hidden": and_(_is_standing, or_(spans.c.lo.is_(None), _is_hidden)),
-}
-
-
-@cache
-def _row(among: Among) -> Select[Any]:
-    one = _rows_of(entries, bindparam("session_id"), bindparam("seq"))
-    return one.where(IN_LOG, _IS_AMONG[among])
-
-
 # On SQLite twenty statements took three times as long as this one. PostgreSQL gets them together.
-@cache
-def _rows(among: Among) -> Select[Any]:
-    rows = crossing(_rows_of(_keys.join(entries, true()), _session, _seq))
-    in_log = entries.c.seq.between(literal_column("1"), _last.scalar_subquery())
-    return rows.where(in_log, _IS_AMONG[among])
-
-
+_ROWS = (
+    crossing(_rows)
+    .select_from(_keys)
+    .where(
+        entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
+        entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
+        entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
+    )
+)
 _CLEARED = (
     select(*(clearings.c[name] for name in ("seq", "block", "placeholder", "head", "tail")))
     .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
@@ -177,29 +128,56 @@ class Matcher:
         self._text_search = text_search
         self._search = search
         self._wanted = WantedPassages(search.speaker, search.tool)
+        self._spans: dict[str, list[Span]] = {}
 
     def matches(self, *, batch: int) -> Iterator[Match]:
         """The messages that match, in the order of the search; so many are read at once."""
         keys = _candidates(self._tx, self._search, self._text_search)
         while page := list(islice(keys, batch)):
-            for row in self._rows(page):
+            self._read_spans(key.session_id for key in page)
+            wanted = list(filter(self._is_wanted, page))
+            for row in self._rows(wanted) if wanted else ():
                 if match := self._match(row):
                     yield match
 
+    def span_of(self, key: MatchKey) -> Span:
+        """The span now of a message of `matches`."""
+        spans_ = self._spans[key.session_id]
+        index = bisect_right(spans_, key.seq, key=attrgetter("lo")) - 1
+        if index < 0:
+            raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
+        return spans_[index]
+
+    def _read_spans(self, session_ids: Iterable[str]) -> None:
+        """Read the spans of sessions that were not met before, in one round trip."""
+        unread = [name for name in dict.fromkeys(session_ids) if name not in self._spans]
+        read = self._tx.all([(SPANS, {"session_id": name}) for name in unread])
+        for name, rows in zip(unread, read, strict=True):
+            self._spans[name] = [Span(*row) for row in rows]
+
+    def _is_wanted(self, key: MatchKey) -> bool:
+        if self._search.among == "all":
+            return True
+        span = self.span_of(key)
+        match self._search.among:
+            case "visible":
+                return span.visible
+            case "hidden":
+                return span.standing and not span.visible
+        return span.standing
+
     def _rows(self, keys: Sequence[MatchKey]) -> Iterator[SqlRow]:
-        """The stored messages that are searched, in the order of their keys."""
-        named, among = [(session_id, seq) for _, session_id, seq in keys], self._search.among
+        """The stored messages, in the order of their keys."""
+        named = [(session_id, seq) for _, session_id, seq in keys]
         if self._tx.has_round_trips:
-            rows = self._tx.each(
-                _row(among), [{"session_id": name, "seq": seq} for name, seq in named]
-            )
+            rows = self._tx.each(_ROW, [{"session_id": name, "seq": seq} for name, seq in named])
         else:
-            rows = self._tx.rows(_rows(among), keys=json.dumps(named))
+            rows = self._tx.rows(_ROWS, keys=json.dumps(named))
         stored = {(row[0], row[1]): row for row in rows}
         return (stored[name] for name in named if name in stored)
 
     def _match(self, row: SqlRow) -> Match | None:
-        session_id, seq, recorded_at, _, format_, role, ts, extra, stored, *in_span = row
+        session_id, seq, recorded_at, _, format_, role, ts, extra, stored = row
         if is_quoting(extra):
             return None
         time = self._search.time_of(happened(ts, recorded_at), recorded_at)
@@ -214,7 +192,7 @@ class Matcher:
         places = occurrences(self._search.query, words)
         if places is None:
             return None
-        return Match(key, row, Span(*in_span), content, words, places, score(places, len(words)))
+        return Match(key, row, content, words, places, score(places, len(words)))
 
     def _as_shown(self, key: MatchKey, format_: str, role: str, content: object) -> object:
         rows = self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq)
