@@ -35,7 +35,7 @@ from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
-from roocontext.store.reading.view import Part, read_view
+from roocontext.store.reading.view import Part, read_first_page, read_next_page
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
@@ -148,13 +148,11 @@ class SessionInternals:
     def pages(self, size: int = 200, *, as_of: int | None = None) -> Iterator[View]:
         """Read the view page by page, all pages as of one moment even if more is written."""
         check_whole("size", size, least=1)
-        part = Part(size)
-        while True:
-            page = self._database.snapshot(read_view, as_of=as_of, part=part)
-            if not page.messages:
-                return
+        unread, page = self._database.snapshot(read_first_page, size, as_of)
+        while page.messages:
             yield page
-            as_of, part = page.seq, Part(size, page.messages[-1].seq)
+            part = Part(size, page.messages[-1].seq)
+            page = self._database.snapshot(read_next_page, unread, part)
 
     def family(self) -> list[str]:
         """Return the ids of the session and its descendants, those of purged sessions too."""

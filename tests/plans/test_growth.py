@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roocontext import ContextManager, NewMessage, Plan, Session, Store
+from roocontext import ContextManager, NewMessage, Plan, Session, Store, View
 from support.steady_sources import SetClock
 
 STEP = 1
@@ -94,7 +94,11 @@ def chats(store: Store) -> tuple[Session, Session]:
 CONTEXT = ContextManager(limit=1_000_000, output=1_000, counter="opencode", drift_ratio=1e9)
 
 
-@pytest.mark.parametrize("asked", [CONTEXT.manage, Session.stats, Session.info])
+def read_in_pages(chat: Session) -> list[View]:
+    return list(chat.internals.pages(2))
+
+
+@pytest.mark.parametrize("asked", [CONTEXT.manage, Session.stats, Session.info, read_in_pages])
 def test_call_without_work_costs_the_same_after_a_long_past(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:

@@ -75,6 +75,18 @@ class Part(NamedTuple):
 WHOLE: Final = Part()
 
 
+class UnreadView(NamedTuple):
+    """A view before its rows are read: its moment, its ranges and the cleared blocks.
+
+    `cleared` is None if it is to be read with the rows.
+    """
+
+    seq: int
+    head_seq: int
+    ranges: Sequence[Range]
+    cleared: Cleared | None
+
+
 class ShownRanges(NamedTuple):
     """The ranges of a view in view order, and what is cleared in them.
 
@@ -156,19 +168,24 @@ def read_view(log: SessionLog, *, as_of: Point = None, part: Part = WHOLE) -> Vi
     is_whole_now = as_of is None and part == WHOLE
     if is_whole_now and log.tx.has_round_trips:
         return _at_once(log)
-    seq, head_seq, ranges, cleared = _present(log, part) if as_of is None else _past(log, as_of)
+    unread = _present(log, part) if as_of is None else _past(log, as_of)
     if is_whole_now:
         # On SQLite, where a statement for each of many spans takes longer. The spans are read as
         # well, to be checked: the join would skip a damaged one (0020).
-        rows, read = log.rows(_ROWS_OF_SPANS), [*ranges]
-    else:
-        rows, read = _rows(log, _following(ranges, part), part)
-    if cleared is None:
-        cleared = placeholders(log.each(_CLEARED_IN, bounds(read)))
-    compacted = compacted_in(log, seq, rows)
-    ordered = rows[::-1] if part.newest else rows
-    messages = shown_messages(ordered, cleared, compacted)
-    return View(log.session_id, seq, head_seq, tuple(messages), part == WHOLE)
+        return _shown(log, unread, part, log.rows(_ROWS_OF_SPANS), unread.ranges)
+    return _read_part(log, unread, part)
+
+
+def read_first_page(log: SessionLog, size: int, as_of: Point) -> tuple[UnreadView, View]:
+    """Read the first messages of a view, now or at a point in time, and what names the others."""
+    unread = _present(log, WHOLE) if as_of is None else _past(log, as_of)
+    return unread, _read_part(log, unread, Part(size))
+
+
+def read_next_page(log: SessionLog, unread: UnreadView, part: Part) -> View:
+    """Read a later page. Its spans and blocks are those of the first: no entry changes them."""
+    read_head(log)  # which raises the reason if the session is gone
+    return _read_part(log, unread, part)
 
 
 def visible_now(log: SessionLog, last: int) -> ShownRanges:
@@ -198,30 +215,18 @@ def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
     return ShownRanges((), cleared_at(controls, seq), compacted_at(controls, seq)).within(ranges)
 
 
-class _Source(NamedTuple):
-    """A view before its rows are read: its moment, its ranges and the cleared blocks.
-
-    `cleared` is None if it is to be read with the rows.
-    """
-
-    seq: int
-    head_seq: int
-    ranges: Sequence[Range]
-    cleared: Cleared | None
-
-
-def _past(log: SessionLog, as_of: Point) -> _Source:
+def _past(log: SessionLog, as_of: Point) -> UnreadView:
     seq = seq_at(log, as_of)
     head_seq = head_at(log, seq)
     ranges, cleared, _ = shown_after(read_controls(log, seq), seq)
-    return _Source(seq, head_seq, ranges, cleared)
+    return UnreadView(seq, head_seq, ranges, cleared)
 
 
-def _present(log: SessionLog, part: Part) -> _Source:
+def _present(log: SessionLog, part: Part) -> UnreadView:
     all_blocks: list[Query] = [(_CLEARED, {})] if part.limit is None else []
     head, (rows, *blocks) = read_with_head(log, [(VISIBLE_SPANS, {}), *all_blocks])
     cleared = _cleared_within(blocks[0], head.last_seq) if blocks else None
-    return _Source(head.last_seq, head.head_seq, _ranges_within(rows, head.last_seq), cleared)
+    return UnreadView(head.last_seq, head.head_seq, _ranges_within(rows, head.last_seq), cleared)
 
 
 # Bounded, as every read of a log is (0020).
@@ -233,6 +238,24 @@ def _ranges_within(spans_: Sequence[SqlRow], last: int) -> list[Range]:
 
 def _cleared_within(blocks: Sequence[SqlRow], last: int) -> Cleared:
     return placeholders(row for row in blocks if 1 <= row[0] <= last)
+
+
+def _read_part(log: SessionLog, unread: UnreadView, part: Part) -> View:
+    rows, read = _rows(log, _following(unread.ranges, part), part)
+    return _shown(log, unread, part, rows, read)
+
+
+def _shown(
+    log: SessionLog, unread: UnreadView, part: Part, rows: Sequence[SqlRow], read: Sequence[Range]
+) -> View:
+    """Make the view of the rows that were read in these ranges."""
+    cleared = unread.cleared
+    if cleared is None:
+        cleared = placeholders(log.each(_CLEARED_IN, bounds(read)))
+    compacted = compacted_in(log, unread.seq, rows)
+    ordered = rows[::-1] if part.newest else rows
+    messages = shown_messages(ordered, cleared, compacted)
+    return View(log.session_id, unread.seq, unread.head_seq, tuple(messages), part == WHOLE)
 
 
 def _following(ranges: Sequence[Range], part: Part) -> Sequence[Range]:
