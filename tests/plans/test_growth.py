@@ -107,6 +107,24 @@ def test_call_without_work_costs_the_same_after_a_long_past(
     assert many[1] < 1.5 * few[1]
 
 
+def kept_apart(chat: Session, times: int) -> None:
+    """Let the view of a session have many spans, and a call of the model as its last message."""
+    for number in range(times):
+        _, *hidden = chat.append_many([NewMessage("user", f"{number}.{n}") for n in range(3)])
+        hide = [receipt.seq for receipt in hidden]
+        chat.commit(Plan.condense(chat.view(), hide, ".", counter=Letters()))
+    chat.append("assistant", "done", model="claude-fable-5-1", usage=USED)
+
+
+def test_list_of_sessions_costs_as_much_as_their_views_have_parts(work: Work, store: Store) -> None:
+    costs = []
+    for times in (20, 80):
+        chat = store.create()
+        kept_apart(chat, times)
+        costs.append(work.of(lambda chat=chat: store.overview(ids=[chat.id]))[1])
+    assert costs[1] < 5 * costs[0]
+
+
 class Letters:
     """A counter that says whether it was asked."""
 

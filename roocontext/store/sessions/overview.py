@@ -211,13 +211,14 @@ def _newest_call(page: Subquery) -> ScalarSelect[Any]:
 
 def _is_taken_back(page: Subquery, seq: ColumnElement[int]) -> ColumnElement[bool]:
     """The condition that a rewind took an entry back."""
-    around: Select[Any] = select(literal_column("1")).where(
-        spans.c.session_id == page.c.session_id,
-        spans.c.lo <= seq,
-        spans.c.hi >= seq,
-        spans.c.rewound_by.is_not(None),
+    # Only the span that holds the entry is read. SQLite asks this again for each visible span.
+    around: Select[Any] = (
+        select(spans.c.rewound_by)
+        .where(spans.c.session_id == page.c.session_id, spans.c.lo <= seq)
+        .order_by(spans.c.lo.desc())
+        .limit(1)
     )
-    return around.correlate(page, entries, _later).exists()
+    return around.correlate(page, entries, _later).scalar_subquery().is_not(None)
 
 
 _later = entries.alias("later")
