@@ -42,6 +42,8 @@ _PAGE: Final = 100
 
 def place_of(named: str | Path) -> Place:
     """The place that a path or URL names. A driver in a URL is ignored: `postgresql+asyncpg://`."""
+    if not isinstance(named, str | Path):
+        raise InvalidOption("A path must be a string or a Path.", name="paths")
     url = _URL.fullmatch(named) if isinstance(named, str) else None
     match url and url[1]:
         case None if "\0" in str(named):

@@ -1,13 +1,13 @@
 """Importing the sessions at some paths: which files are read, in which order, and what failed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
-from roocontext.errors import InvalidMessage, RooContextError, StoreUnavailable
+from roocontext.errors import InvalidMessage, InvalidOption, RooContextError, StoreUnavailable
 from roocontext.formats import find, jsonl
 from roocontext.formats.databases import place_of
 from roocontext.formats.events import Added, Covered, Place, Problem, ServerUrl, Source
@@ -50,6 +50,12 @@ def import_paths(
     A path may be the URL of a PostgreSQL server. If a session cannot be imported, the others still
     are. Progress is in KiB.
     """
+    # A text is a sequence too, of letters, and one of them may be the root of all files.
+    if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
+        raise InvalidOption("paths must be a list of paths.", name="paths")
+    if on_conflict not in get_args(OnConflict):
+        known = " or ".join(get_args(OnConflict))
+        raise InvalidOption(f"on_conflict must be {known}.", name="on_conflict")
     problems: list[Problem] = []
     sources: list[Place] = []
     for path in paths:

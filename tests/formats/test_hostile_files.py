@@ -411,3 +411,17 @@ def test_summary_whose_record_is_refused_hides_what_it_stands_for(store, tmp_pat
     assert [one.content for one in store.session(done.session_id).view().messages] == ["S"]
     (again,) = import_paths(store, [tmp_path])
     assert again.status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "name"),
+    [
+        *((paths, {}, "paths") for paths in ("/", b"/", None, 7, [None], [7], [b"a"])),
+        *(([], {"on_conflict": value}, "on_conflict") for value in (None, "forks", ["fork"])),
+    ],
+    ids=str,
+)
+def test_wrong_argument_is_refused_before_a_file_is_read(store, paths, options, name):
+    with pytest.raises(InvalidOption) as caught:
+        next(import_paths(store, paths, **options))
+    assert caught.value.name == name
