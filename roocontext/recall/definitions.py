@@ -119,7 +119,7 @@ FUNCTIONS: Final = (
 def definitions(form: str = "anthropic") -> list[dict[str, Any]]:
     """The tools in a provider's form; `Session.request` converts those of any form."""
     # A form of another package may define no tools.
-    composer = forms[form] if forms.first([form]) else None
+    composer = forms[form] if isinstance(form, str) and forms.first([form]) else None
     make: Callable[..., list[dict[str, Any]]] | None = getattr(composer, "made_tools", None)
     if make is None:
         known = ", ".join(forms.known())

@@ -70,7 +70,8 @@ class RecallRuns(Generic[StoreT, SessionT]):
     def _handled(self, name: str, given: Any) -> Steps[Recalled]:
         """Answer a call; if its arguments are wrong, the answer explains why."""
         if not self.handles(name):
-            raise InvalidOption(f"There is no recall tool {name!r}.", name="name")
+            # Without the name: the model wrote it, and it may be anything.
+            raise InvalidOption(f"The recall tools are {' and '.join(_TOOLS)}.", name="name")
         try:
             if name == SEARCH_HISTORY:
                 return (yield from self._searched(read_call(given, SearchCall)))
@@ -82,6 +83,8 @@ class RecallRuns(Generic[StoreT, SessionT]):
 
     def _answered(self, call: PendingCall) -> Steps[Receipt | None]:
         """Answer a pending call, if it is of one of these tools."""
+        if not isinstance(call, PendingCall):
+            raise InvalidOption("call must be an item of pending().", name="call")
         if not self.handles(call.name):
             return None
         done = yield from self._handled(call.name, call.input)

@@ -45,8 +45,15 @@ def test_call_of_another_tool_is_left_to_the_agent(store, chat):
     call = asks(chat, "run", command="ls")
     assert recall.answer(call) is None
     assert len(chat.pending()) == 1
-    with pytest.raises(InvalidOption):
-        recall.handle("run", {})
+    with pytest.raises(InvalidOption) as caught:
+        recall.handle("run the words of a model", {})
+    assert "run" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", [None, (2, 0), "t1", {"name": "search_history"}], ids=str)
+def test_answer_to_no_pending_call_is_refused(store, chat, call):
+    with pytest.raises(InvalidOption, match="an item of pending"):
+        recall_for(store, chat).answer(call)
 
 
 def test_answers_are_neither_found_nor_read_again(store, chat):
@@ -267,8 +274,9 @@ def test_every_provider_gets_its_own_definitions(store, chat):
         request = chat.request(form, tools=definitions())
         holder = {"gemini": "config", "bedrock-converse": "toolConfig"}.get(form)
         assert (request if holder is None else request[holder])["tools"] == tools
-    with pytest.raises(InvalidOption):
-        definitions("telnet")
+    for unknown in ("telnet", ["anthropic"], None):
+        with pytest.raises(InvalidOption):
+            definitions(unknown)
 
 
 def recall_tools(recall, form):
