@@ -23,6 +23,7 @@ from roocontext.log.entries import (
     natural_position,
     ranges_of,
 )
+from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.log.values import Value
 
@@ -172,6 +173,8 @@ class Plan(Value):
         if not _are_numbers(number for block in blocks for number in block):
             raise InvalidPlan("Ranges and blocks must be pairs of numbers.")
         is_pair = isinstance(keep, tuple | list) and len(keep) == 2 and _are_numbers(keep)
+        if not isinstance(placeholder, str):
+            raise InvalidPlan("The placeholder is not a text.")
         if keep is not None and not is_pair:
             raise InvalidPlan("keep must be two numbers of characters: of the head and the tail.")
         counter = counter_named(counter)
@@ -277,6 +280,8 @@ def _inserted(first: str | NewMessage, companions: Any) -> tuple[NewMessage, ...
     rows = (row, *companions) if isinstance(companions, Iterable) else (row, companions)
     if not all(isinstance(row, NewMessage) for row in rows):
         raise InvalidPlan("companions must be messages: NewMessage.")
+    for new in rows:
+        reader(new.format)  # InvalidMessage if there is none
     return rows
 
 
@@ -289,13 +294,13 @@ def _check_whole(view: View) -> None:
 
 def _seqs(view: View, hide: Iterable[int]) -> set[int]:
     """The seqs to hide, all of them in the view."""
-    try:
-        away = set(hide)
-        unknown = min(away - {message.seq for message in view.messages}, default=None)
-    except TypeError:
-        raise InvalidPlan("The messages to hide must be given by their seqs.") from None
-    if unknown is not None:
-        raise InvalidPlan(f"Entry {unknown} is not in this view.")
+    seqs = list(hide) if isinstance(hide, Iterable) else None
+    # By the type: True and 1.0 are equal to 1, and a set would hold only one of them.
+    if seqs is None or any(type(seq) is not int for seq in seqs):
+        raise InvalidPlan("The messages to hide must be given by their seqs.")
+    away = set(seqs)
+    if unknown := away - {message.seq for message in view.messages}:
+        raise InvalidPlan(f"Entry {min(unknown)} is not in this view.")
     return away
 
 

@@ -667,6 +667,8 @@ class Session:
         """Check every hash, seq, total and cache, and that the log continues a saved head."""
         if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
             raise InvalidOption("saved must be a head of this session.", name="saved")
+        if saved is not None:
+            check_whole("saved.seq", saved.seq)
         return verify.verify(self._database, saved, progress)
 
     def rebuild(self) -> int:

@@ -25,7 +25,7 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
 def check_seconds(name: str, value: Any, *, least: float = 0) -> None:
     """Refuse anything but a number of seconds that both engines accept."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and least <= float(value) <= MOST_SECONDS:
+    if is_number and least <= value <= MOST_SECONDS:
         return
     raise InvalidOption(
         f"{name} must be a number of seconds from {least:g} to {MOST_SECONDS:,}.", name=name

@@ -191,13 +191,12 @@ def begin(log: SessionLog, call: PendingCall | BlockRef, sources: Sources) -> Re
 
 def _place_of(call: PendingCall | BlockRef) -> BlockRef:
     """The entry of a call and its number there."""
-    if isinstance(call, PendingCall):
-        return call.place
-    if not isinstance(call, tuple) or len(call) != 2:
+    place = call.place if isinstance(call, PendingCall) else call
+    if not isinstance(place, tuple) or len(place) != 2:
         raise InvalidOption("call must be an item of pending(), or (entry, number).", name="call")
-    check_whole("call[0]", call[0], least=1)
-    check_whole("call[1]", call[1])
-    return call
+    check_whole("call[0]", place[0], least=1)
+    check_whole("call[1]", place[1])
+    return place
 
 
 def _standing_from(log: SessionLog, place: BlockRef, last: int) -> list[Range]:

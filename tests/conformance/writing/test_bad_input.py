@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from roocontext import Counts, Head, NewMessage, Plan, RooContextError
+from roocontext import Counts, Head, NewMessage, PendingCall, Plan, RooContextError
 from roocontext.errors import (
     InvalidIdentifier,
     InvalidMessage,
@@ -357,6 +357,42 @@ ARGUMENTS = {
         InvalidOption,
         ["another session"],
         lambda store, chat, it: chat.verify(store.create(title=it).head()),
+    ),
+    "the entry of a head": (
+        InvalidOption,
+        (None, "3", CANARY, 1.5, True, -1, 10**5000),
+        lambda _, chat, it: chat.verify(Head(chat.id, it, "00")),
+    ),
+    "a call to answer": (
+        InvalidOption,
+        [
+            PendingCall(*place, "t1", CANARY, {})
+            for place in ((CANARY, 0), ("\ud800", 0), (2, -1), (2, None), (2, "0"), (2, 10**5000))
+        ],
+        lambda _, chat, it: chat.answer(it, CANARY),
+        lambda _, chat, it: chat.begin(it),
+    ),
+    "messages to hide": (
+        InvalidPlan,
+        ([None], [CANARY], CANARY, {"\ud800"}, [1, True], [1, 1.0], 5),
+        lambda _, chat, it: Plan.condense(chat.view(), it, "S"),
+        lambda _, chat, it: Plan.truncate(chat.view(), it),
+    ),
+    "a placeholder": (
+        InvalidPlan,
+        (None, [CANARY], {CANARY: 1}, 7),
+        lambda _, chat, it: Plan.clear(chat.view(), [(1, 0)], it),
+    ),
+    "a format of a plan": (
+        InvalidMessage,
+        (None, "xml", ["anthropic"]),
+        lambda _, chat, it: Plan.condense(chat.view(), [1], NewMessage("user", "S", format=it)),
+    ),
+    "seconds": (
+        InvalidOption,
+        (None, "1", True, NAN, -1, 10**400),
+        lambda store, _, it: store.ping(it),
+        lambda _, chat, it: chat.turn(lease=it).__enter__(),
     ),
     "counts": (
         InvalidPlan,
