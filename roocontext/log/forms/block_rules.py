@@ -127,7 +127,8 @@ def _with_output(block: Block) -> Block:
     return block if accepted == output else {**block, "content": accepted}
 
 
-_encode: Final = msgspec.json.Encoder().encode
+# By default msgspec refuses subclasses of str. What is not JSON is refused where it is stored.
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
 _FIXES: Final = {

@@ -9,7 +9,7 @@ from roocontext.log.forms import forms
 from roocontext.log.request import Frame
 from roocontext.tokens.spending import spending
 from support.async_manager import manager
-from support.dialogue import fill
+from support.dialogue import fill, text
 
 pytestmark = pytest.mark.every_leg
 
@@ -118,6 +118,30 @@ def test_wrong_frame_is_refused(chat):
     with pytest.raises(MessageNotFound):
         chat.frame(as_of=9)
     assert chat.head().seq == 0
+
+
+class Prompt(str):
+    """A text with a type of its own, as template engines make it."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("system", [Prompt("Be brief."), [text(Prompt("Be brief."))]], ids=type)
+def test_text_of_a_subclass_is_sent_and_recorded_as_text(chat, system):
+    chat.append("user", "hi")
+    tools = [{**TOOLS[0], "description": Prompt("runs")}]
+    for _ in range(2):
+        assert chat.request(system=system, tools=tools)["system"] == system
+    assert chat.frame() == Frame(system, tuple(tools))
+    assert len(chat.notes("frame")) == 1
+
+
+def test_frame_with_a_value_beyond_json_is_refused(chat):
+    chat.append("user", "hi")
+    for value in (object(), 1j, {1}):
+        with pytest.raises(InvalidMessage):
+            chat.request(tools=[{**TOOLS[0], "description": value}])
+    assert chat.head().seq == 1
 
 
 def test_store_without_frames_records_none(leg, opened):
