@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from roocontext import Plan
+from roocontext import Plan, Store
+from roocontext.cli.screens.screen import wrapped
 from roocontext.log.clearing import shown_by
 from roocontext.log.entries import Control, Kept, Kind, Message, View
 from roocontext.log.forms import forms
 from roocontext.log.readings.blocks import image_at
 from roocontext.log.request import unbound
 from roocontext.log.summary import hidden_in, hidden_line, without_hidden_line
+from roocontext.programs.roo.condensing import _commands_in
+from roocontext.reports.html_export import export_page
 from support.dialogue import call, result
 from support.steps import steps_of
 
@@ -70,6 +73,34 @@ def test_twice_as_many_rows_take_about_twice_as_many_steps(work):
     work(10)()  # what is loaded or kept for later calls does not count
     few, many = (steps_of(work(count)) for count in (150, 300))
     assert many < 2.4 * few
+
+
+def test_answers_on_an_exported_page_are_not_compared_with_every_call():
+    steps = []
+    with Store.open(":memory:") as store:
+        for count in (400, 800):
+            names = [f"t{number}" for number in range(count)]
+            chat = store.create()
+            chat.append("assistant", [call(name) for name in names])
+            chat.append("user", [result(name, "found") for name in names])
+            steps.append(steps_of(lambda chat=chat: b"".join(export_page([chat]))))
+    assert steps[1] < 2.4 * steps[0]
+
+
+def test_commands_of_roo_are_found_beside_any_number_of_their_beginnings():
+    command = "<command>plan</command>"
+    text = command + "<command>" * 100_000
+    assert [*_commands_in(f"{text}</command> {command}")] == [
+        command,
+        f"{text[len(command) :]}</command>",
+        command,
+    ]
+    assert [*_commands_in(text)] == [command]
+    assert [*_commands_in(command + "<command" * 100_000)] == [command]
+
+
+def test_line_of_blanks_is_wrapped_whatever_its_length():
+    assert [*wrapped([(f"a\n{BLANKS}\nb", "")], 80)] == [[("a", "")], [], [("b", "")]]
 
 
 def test_line_of_a_summary_is_found_beside_any_number_of_blanks():

@@ -220,6 +220,8 @@ def wrapped(parts: Sequence[StyledText], width: int) -> Iterator[list[StyledText
 
 def _breaks(text: str, width: int) -> list[int]:
     """Where the lines of a paragraph begin, without the first."""
+    if text.isspace():
+        return []  # it has no word, which would be looked for from each of its characters
     # Nearly all lines are simple: a break is the last space that fits, and no word is measured.
     # Measuring each word takes twenty times as long.
     if not _SIMPLE.fullmatch(text) or text.startswith(" "):

@@ -234,7 +234,7 @@ _COMMANDS: Final = (
     "The following directives must be maintained across all future condensings:\n"
     "{}\n</system-reminder>"
 )
-_COMMAND: Final = re.compile(r"<command[^>]*>.*?</command>", re.DOTALL)
+_END_OF_COMMAND: Final = "</command>"
 _PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
 
 
@@ -377,4 +377,16 @@ def _commands(first: RooMessage) -> str:
     texts = (
         str(block.get("text")) for block in message_blocks(first) if block.get("type") == "text"
     )
-    return "\n".join(_COMMAND.findall("\n".join(texts)))
+    return "\n".join(_commands_in("\n".join(texts)))
+
+
+def _commands_in(text: str) -> Iterator[str]:
+    """The elements `<command>`. A pattern would look for each end again from every beginning."""
+    end = 0
+    while (start := text.find("<command", end)) >= 0:
+        opened = text.find(">", start)
+        closed = text.find(_END_OF_COMMAND, opened) if opened >= 0 else -1
+        if closed < 0:
+            return
+        end = closed + len(_END_OF_COMMAND)
+        yield text[start:end]

@@ -8,7 +8,7 @@ import binascii
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple, Protocol
@@ -129,11 +129,15 @@ class Style:
 
 
 class ToolCall(NamedTuple):
-    """A call that results refer to: its entry, the tool, and what it was called with, in short."""
+    """A call that results refer to: its entry, the tool, and what it was called with, in short.
+
+    `is_only` says that the entry has no other call.
+    """
 
     seq: int
     tool: str
     brief: str
+    is_only: bool
 
 
 class MessageSource(NamedTuple):
@@ -150,11 +154,14 @@ def blocks_of(message: MessageSource) -> Sequence[Block]:
     return read_message(message)[1]
 
 
-def tool_calls(seq: int, blocks: Iterable[Block]) -> Iterator[tuple[str, ToolCall]]:
+def tool_calls(seq: int, blocks: Iterable[Block]) -> dict[str, ToolCall]:
     """The calls among the blocks of a message, by their ids."""
-    for piece in pieces(blocks):
-        if piece.kind is Holds.CALL and piece.text is not None:
-            yield str(piece.block.get("id")), ToolCall(seq, piece.text, _brief(piece.block))
+    made = {
+        str(piece.block.get("id")): (piece.text, _brief(piece.block))
+        for piece in pieces(blocks)
+        if piece.kind is Holds.CALL and piece.text is not None
+    }
+    return {name: ToolCall(seq, *call, is_only=len(made) == 1) for name, call in made.items()}
 
 
 def answered_calls(blocks: Iterable[Block]) -> list[str]:
@@ -282,8 +289,7 @@ class MessageBody:
         if call is None:
             named = ["Error" if failed else "Result"]
         else:
-            beside = sum(other.seq == call.seq for other in self._calls.values())
-            is_known = self._is_joined and beside == 1
+            is_known = self._is_joined and call.is_only
             named += [
                 link_to(call.tool, self._links.entry(call.seq)),
                 [" ", tag("code", call.brief)] if call.brief and not is_known else None,
