@@ -160,6 +160,16 @@ def newest_row(log: SessionLog, note: str, target: int | None, seq: int) -> SqlR
     return log.row(_NEWEST_OF_TARGET, **of, target=target)
 
 
+def newest_query(note: str, seq: int) -> Query:
+    """The query for the newest note of a kind up to a seq, if it has no target."""
+    return _NEWEST, {"note": note, "seq": seq}
+
+
+def to_newest(rows: Sequence[SqlRow]) -> Note | None:
+    """The note from the rows of that query."""
+    return to_note(*rows[0][:-1]) if rows else None
+
+
 def pinned(log: SessionLog, seq: int) -> dict[int, int]:
     """Read the messages that are pinned at a seq, with the notes that pin them."""
     return to_pins(log.rows(_NOTES, note=PIN, seq=seq))

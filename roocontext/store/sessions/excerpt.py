@@ -23,12 +23,12 @@ from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import Cleared, bounds, cleared_at, ranges_beside
-from roocontext.store.reading.notes import PIN, Note, newest_note, notes_query, to_pins
+from roocontext.store.reading.notes import PIN, Note, newest_query, notes_query, to_newest, to_pins
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.totals import Total, totals_of
 from roocontext.store.reading.usage import Call, calls_query, to_calls
 from roocontext.store.sessions.overview import RECENT, SessionOverview, overview_of
-from roocontext.store.sessions.sessions import SessionInfo, children
+from roocontext.store.sessions.sessions import SessionInfo, first_children
 
 
 class Extent(StrEnum):
@@ -158,7 +158,9 @@ def read_excerpt(
     visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
     if is_past:
         (visible,) = totals_of(log, [visible_ranges(auditor.spans, auditor.seq)])
-    pins, calls = log.all([notes_query(PIN, auditor.seq), calls_query(RECENT)])
+    pins, newest, calls = log.all(
+        [notes_query(PIN, auditor.seq), newest_query(COMPACTION, auditor.seq), calls_query(RECENT)]
+    )
     return LogExcerpt(
         overview=overview,
         seq=auditor.seq,
@@ -170,9 +172,9 @@ def read_excerpt(
         entries=tuple(_entry(auditor, rows[seq], cleared) for seq in chosen),
         earlier=earlier,
         later=later,
-        children=tuple(children(log, sizes.children + 1)),
+        children=tuple(first_children(log, sizes.children)),
         pins=to_pins(pins),
-        compaction=newest_note(log, COMPACTION, None, auditor.seq),
+        compaction=to_newest(newest),
         calls=to_calls(calls, 0),
     )
 

@@ -153,7 +153,7 @@ def parent_of(log: SessionLog) -> str | None:
     return parent
 
 
-def children(log: SessionLog, limit: int, after: str | None = None) -> Page[SessionInfo]:
+def children(log: SessionLog, limit: int, after: str | None) -> Page[SessionInfo]:
     """Read a page of the sessions whose parent this is, in the order of their creation."""
     name = f"children of {log.session_id}"
     created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
@@ -164,6 +164,12 @@ def children(log: SessionLog, limit: int, after: str | None = None) -> Page[Sess
         limit,
         lambda last: write_cursor(name, last.created_at, last.session_id),
     )
+
+
+def first_children(log: SessionLog, limit: int) -> list[SessionInfo]:
+    """Read the first sessions whose parent this is, and one more if there are more."""
+    place = {"parent": log.session_id, "created_at": MIN_INTEGER, "session_id": ""}
+    return [to_info(row) for row in log.rows(_CHILDREN_AFTER, **place, page=rows_for(limit))]
 
 
 def newest_first(
