@@ -123,6 +123,13 @@ def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
     assert "customers" in _tables(raw)
 
 
+def test_missing_schema_of_a_server_is_named_with_what_to_do(postgres_url: str) -> None:
+    with pytest.raises(
+        StoreUnavailable, match=r"No schema of the search_path .* Create the schema"
+    ):
+        Store.open(_with_option(postgres_url, "search_path=nowhere"))
+
+
 def test_unknown_schema_version_is_refused(raw: Raw) -> None:
     Store.open(raw.url).close()
     raw.run("UPDATE roocontext_version SET version_num = '0000'")

@@ -66,6 +66,7 @@ _SAYS: Mapping[int | str, str] = {
     "23502": "Stored data violates a check of the schema",
     "23514": "Stored data violates a check of the schema",
     "25006": "The server permits this connection only to read",
+    "3F000": "No schema of the search_path exists, so the store's tables have no place",
     "40001": "Another writer was in the way",
     "40P01": "Two writers waited for each other",
     "42501": "This role lacks a right that it needs on the database's tables",
@@ -86,6 +87,7 @@ _ADVICE: Mapping[int | str, str] = {
     sqlite3.SQLITE_CORRUPT: "Keep a copy, then take what can be saved: `sqlite3 FILE .recover`.",
     "42501": "Its owner must GRANT it: `roocontext db grants` prints the rights that a role needs.",
     "22012": "Nothing was written: find out who holds locks, or write in smaller parts.",
+    "3F000": "Create the schema first, or name another one in the search_path.",
     "XX001": "Keep a copy of its files, then restore a backup.",
     "XX002": "REINDEX rebuilds it.",
 }
