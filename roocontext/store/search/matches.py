@@ -7,7 +7,7 @@ the query.
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -129,6 +129,7 @@ class Matcher:
         self._search = search
         self._wanted = WantedPassages(search.speaker, search.tool)
         self._spans: dict[str, list[Span]] = {}
+        self._read_calls: tuple[tuple[str, int], Mapping[str, str]] = (("", 0), {})
 
     def matches(self, *, batch: int) -> Iterator[Match]:
         """The messages that match, in the order of the search; so many are read at once."""
@@ -209,9 +210,19 @@ class Matcher:
             row = self._tx.row(_CALL_BEFORE, session_id=key.session_id, seq=seq, calls=calls)
             if row is None:
                 break
-            seq, format_, role, stored = row
-            content = searchable_content(key.session_id, seq, format_, role, stored)
-            names = call_names(reader(format_).blocks(role, content)[1])
+            seq = row[0]
+            names = self._names_in(key.session_id, *row)
             if call_id in names:
                 return names[call_id]
         return None
+
+    def _names_in(
+        self, session_id: str, seq: int, format_: str, role: str, stored: str
+    ) -> Mapping[str, str]:
+        """The tools of a message's calls, by their ids."""
+        # The outputs of a message mostly answer the calls of one other, which is read only once.
+        if self._read_calls[0] != (session_id, seq):
+            content = searchable_content(session_id, seq, format_, role, stored)
+            names = call_names(reader(format_).blocks(role, content)[1])
+            self._read_calls = (session_id, seq), names
+        return self._read_calls[1]

@@ -17,6 +17,7 @@ from roocontext.store.reading.pages import write_cursor
 from support.citus_server import UNSAFE
 from support.dialogue import result, text
 from support.examples import TORTURE, examples
+from support.steps import steps_of
 
 
 def call(tool_id, **given):
@@ -196,6 +197,18 @@ def test_outputs_are_of_a_tool_however_many_calls_came_between(lab):
     chat.append("user", [result("%_1X", "needle")])
     found_now = lab.store.search("needle", tool="run", limit=100, order="oldest")
     assert seqs(found_now) == expected
+
+
+def test_calls_that_a_message_answers_at_once_are_read_once(lab):
+    def steps(calls: int) -> int:
+        chat = lab.store.create()
+        ids = [f"t{number}" for number in range(calls)]
+        chat.append("assistant", [call(tool_id) for tool_id in ids])
+        chat.append("user", [result(tool_id, "needle") for tool_id in ids])
+        return steps_of(lambda: lab.store.search("needle", session=chat.id, tool="run"))
+
+    steps(1)
+    assert steps(160) < 6 * steps(40)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
