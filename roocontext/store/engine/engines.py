@@ -49,9 +49,10 @@ class EngineOptions:
         if self.durability not in get_args(Durability):
             line = f"durability must be one of {get_args(Durability)}."
             raise InvalidOption(line, name="durability")
-        for name in ("lock_timeout", "statement_timeout"):
+        # No wait for locks is useful, and no time for statements would cancel each of them.
+        for name, least in (("lock_timeout", 0), ("statement_timeout", 0.001)):
             if getattr(self, name) is not None:
-                check_seconds(name, getattr(self, name))
+                check_seconds(name, getattr(self, name), least=least)
         if self.prepare not in (None, True, False):
             raise InvalidOption("prepare must be True, False or None.", name="prepare")
         if isinstance(self.on_begin, str) or not isinstance(self.on_begin, Sequence):

@@ -172,7 +172,7 @@ def test_append_works_on_a_server_without_the_function(postgres_url: str) -> Non
     "options",
     [
         *({"lock_timeout": wrong} for wrong in (-1, "1", True)),
-        *({"statement_timeout": wrong} for wrong in (-1, float("nan"))),
+        *({"statement_timeout": wrong} for wrong in (-1, 0, float("nan"))),
         {"prepare": "yes"},
         *({"on_begin": wrong} for wrong in ("SELECT 1", [1], [("SELECT $1", "x")], [("a",)])),
     ],
