@@ -21,6 +21,7 @@ from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
     check_mapping,
     check_maybe,
+    check_progress,
     check_whole,
     given_messages,
     to_plan,
@@ -669,6 +670,7 @@ class Session:
             raise InvalidOption("saved must be a head of this session.", name="saved")
         if saved is not None:
             check_whole("saved.seq", saved.seq)
+        check_progress(progress)
         return verify.verify(self._database, saved, progress)
 
     def rebuild(self) -> int:

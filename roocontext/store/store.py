@@ -14,7 +14,13 @@ from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, Ses
 from roocontext.log.counting import ReportedUsage, UsageGroup
 from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
-from roocontext.store.engine.check_arguments import check_maybe, check_seconds, check_whole
+from roocontext.store.engine.check_arguments import (
+    check_function,
+    check_maybe,
+    check_progress,
+    check_seconds,
+    check_whole,
+)
 from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
@@ -436,6 +442,7 @@ class Store:
         """
         from roocontext.store.search import index  # noqa: PLC0415 - as in search
 
+        check_progress(progress)
         if anew:
             self.drop_index()
         return index.bring_up_to_date(self._database, progress)
@@ -544,6 +551,8 @@ class Store:
         if (older_than is None) == (session is None):
             line = "Pass either older_than or session, to say which sessions are archived."
             raise InvalidOption(line, name="older_than")
+        check_function("put", put)
+        check_progress(progress)
         chosen = (
             [self.session(session).info()]
             if session is not None

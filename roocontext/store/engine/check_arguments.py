@@ -45,7 +45,19 @@ def to_point(name: str, value: int | datetime | None, *, recorded: bool = False)
         return value
     if value.tzinfo is None:
         raise InvalidOption(f"{name} needs a time zone.", name=name)
-    return Moment(milliseconds(value), recorded)
+    return Moment(milliseconds(value), bool(recorded))
+
+
+def check_function(name: str, value: object) -> None:
+    """Refuse anything but a function."""
+    if not callable(value):
+        raise InvalidOption(f"{name} must be a function.", name=name)
+
+
+def check_progress(progress: object) -> None:
+    """Refuse anything but None and a function, before anything is done."""
+    if progress is not None:
+        check_function("progress", progress)
 
 
 def check_page(

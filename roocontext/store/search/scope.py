@@ -125,7 +125,7 @@ def checked_search(
     scope = ListFilter(shape, params)
     return Search(
         *(parse_query(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context),
-        is_recorded=recorded,
+        is_recorded=bool(recorded),
     )
 
 

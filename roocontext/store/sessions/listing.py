@@ -85,7 +85,7 @@ def wanted(
             raise InvalidOption(f"{name} must be a datetime with a time zone.", name=name)
         params[name] = milliseconds(moment)
         params[f"{name}_minute"] = minute_of(params[name])
-    times = since is not None, until is not None, recorded
+    times = since is not None, until is not None, bool(recorded)
     has_ids = ids is not None
     return ListFilter(ListShape(parent is not None, len(indexed), *times, has_ids=has_ids), params)
 

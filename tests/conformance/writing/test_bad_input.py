@@ -5,7 +5,7 @@ A word is planted in whatever is refused: no text of an error, nor of its cause,
 
 import traceback
 from collections import OrderedDict
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import partial
 from itertools import product
@@ -394,6 +394,14 @@ ARGUMENTS = {
         lambda store, _, it: store.ping(it),
         lambda _, chat, it: chat.turn(lease=it).__enter__(),
     ),
+    "a function": (
+        InvalidOption,
+        (5, CANARY, [CANARY]),
+        lambda store, chat, it: store.archive(put=it, session=chat.id),
+        lambda store, chat, it: store.archive(put=print, session=chat.id, progress=it),
+        lambda store, _, it: store.index(progress=it),
+        lambda _, chat, it: chat.verify(progress=it),
+    ),
     "counts": (
         InvalidPlan,
         (5, *(Counts("c", *sizes) for sizes in SIZES)),
@@ -436,6 +444,18 @@ def test_impossible_argument_is_refused(store, chat, errors, values, calls):
 
 
 @pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("truth", [2, "yes", [1], {"a": 1}], ids=str)
+def test_any_true_value_asks_for_the_time_of_recording(store, chat, truth):
+    chat.append("user", CANARY, ts=1)
+    now = datetime.now(UTC)
+    assert chat.rewind(now, recorded=truth, dry_run=True) == chat.rewind(
+        now, recorded=True, dry_run=True
+    )
+    for ask in (store.sessions, store.overview, partial(store.search, CANARY)):
+        found = ask(since=now - timedelta(days=9), recorded=truth)
+        assert repr(found) == repr(ask(since=now - timedelta(days=9), recorded=True))
+
+
 @pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800"])
 def test_impossible_note_kind_is_not_found(chat, bad):
     try:
