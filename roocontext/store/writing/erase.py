@@ -376,12 +376,14 @@ def _readers(tx: Transaction, holders: Collection[str]) -> set[str]:
 def _summaries(log: SessionLog, quoted: set[int]) -> Iterator[int]:
     last = read_head(log).last_seq
     controls = read_controls(log, last)
+    # Only these decide which rows stood: a session may have many summaries.
+    taking_back = [c for c in controls if c.kind in (Kind.REWIND, Kind.UNCOVERING)]
     for control in controls:
         if control.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
         hidden = [seq for seq in quoted if within(control.hides, seq)]
         if hidden:
-            standing = standing_ranges(controls, control.seq)
+            standing = standing_ranges(taking_back, control.seq)
             if any(within(standing, seq) for seq in hidden):
                 # The words of a covering's compaction are in its reply.
                 made = control.source[0] if control.source else control.seq
