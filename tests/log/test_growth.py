@@ -16,7 +16,7 @@ from roocontext.log.request import unbound
 from roocontext.log.summary import hidden_in, hidden_line, without_hidden_line
 from roocontext.programs.roo.condensing import _commands_in
 from roocontext.reports.html_export import export_page
-from support.dialogue import call, result
+from support.dialogue import call, result, text
 from support.steps import steps_of
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -45,6 +45,11 @@ def sent_to_another_model(count: int) -> Callable[[], Any]:
     return partial(forms["anthropic"].compose, loop(count), model="another", complete=True)
 
 
+def replies_in_a_row(count: int, *, form: str) -> Callable[[], Any]:
+    rows = [message(seq, "assistant", [text(f"so {seq}")]) for seq in range(1, count)]
+    return partial(forms[form].compose, rows, model=MODEL, complete=True)
+
+
 def checked_after_a_clearing(count: int) -> Callable[[], Any]:
     rows = loop(count)
     last = rows[-1].seq + 1
@@ -67,7 +72,10 @@ def shown_in_part(count: int) -> Callable[[], Any]:
 
 @pytest.mark.parametrize(
     "work",
-    [sent_to_another_model, checked_after_a_clearing, cleared_in_part, shown_in_part],
+    [
+        *(partial(replies_in_a_row, form=form) for form in forms.known()),
+        *(sent_to_another_model, checked_after_a_clearing, cleared_in_part, shown_in_part),
+    ],
 )
 def test_twice_as_many_rows_take_about_twice_as_many_steps(work):
     work(10)()  # what is loaded or kept for later calls does not count

@@ -338,7 +338,7 @@ class _Turns:
         joins = turn is not None and not apart and self._form.joins(turn, body)
         if self._form.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
-        if turn is not None and (apart or held) and _continues(turn):
+        if turn is not None and not joins and (apart or held) and _continues(turn):
             joins = True  # the provider continues its own message after its earlier words
         if (joins or held) and not self._form.lists:
             self._repairs.add(row, Rule.MERGED)
@@ -356,9 +356,9 @@ class _Turns:
         A turn that the provider continues was sent back as it was, unless it calls the agent too.
         """
         asked_at, parts = row.message.asked_at, self._turns[-1].parts
-        calls = any(part.kind is PartKind.CALL for part in parts)
-        is_read = asked_at is not None and parts[-1].row.message.seq <= asked_at
-        return is_read and (calls or not _continues(parts))
+        if asked_at is None or parts[-1].row.message.seq > asked_at:
+            return False
+        return any(part.kind is PartKind.CALL for part in parts) or not _continues(parts)
 
     def _add_user(self, row: OutgoingRow) -> None:
         if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):
