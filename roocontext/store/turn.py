@@ -48,7 +48,8 @@ class SessionTurn(Session):
         self.holder = f"{socket.gethostname()}:{os.getpid()}" if holder is None else holder
         check_id("holder", self.holder)
         self._lease_s = lease
-        self._give_up = monotonic() + wait
+        self._wait_s = wait
+        self._give_up: float | None = None
         self._own: GivenTurn | None = None
         self._held_until = 0.0
         self._database = self._database.checked(self._check)
@@ -82,6 +83,8 @@ class SessionTurn(Session):
         """Take the turn, and return 0; else after how many seconds to try again, or TurnTaken."""
         own, asked = GivenTurn(self), monotonic()
         self._own = own  # first: whatever happens then, it is given back
+        if self._give_up is None:
+            self._give_up = asked + self._wait_s
         try:
             own.take(self.holder, self._lease_s)
         except TurnTaken:
@@ -97,6 +100,7 @@ class SessionTurn(Session):
     def give_back(self) -> None:
         """End the turn, unless another runner has it already."""
         self._opened.renewer.remove(self)
+        self._give_up = None
         own, self._own = self._own, None
         if own is not None:
             try:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from contextlib import ExitStack
+from threading import Timer
 
 import pytest
 
@@ -156,6 +157,16 @@ def test_runner_can_wait_for_the_turn(lab, chat):
         assert time.monotonic() - begun >= 0.3
     with chat.turn(wait=WAIT_S):
         pass
+
+
+def test_wait_for_the_turn_begins_with_the_block(chat, monkeypatch):
+    late = chat.turn(wait=WAIT_S)
+    monkeypatch.setattr("roocontext.store.turn.monotonic", lambda: time.monotonic() + WAIT_S)
+    first = chat.turn(holder="first")
+    first.__enter__()
+    Timer(0.2, first.__exit__, (None, None, None)).start()
+    with late:
+        late.append("user", "mine")
 
 
 def test_lease_is_renewed(lab, chat):
