@@ -196,6 +196,13 @@ def test_documents_get_names_that_are_valid_and_unique_and_a_text():
     assert repairs == [(1, Rule.RENAMED), (5, Rule.RENAMED)]
 
 
+def test_redacted_media_are_named():
+    media = [{kind: {"source": {"bytes": PNG}}} for kind in ("image", "document", "video", "audio")]
+    bare = CONVERSE.skeleton({"role": "user", "content": media})
+    messages, _ = sent(message(1, "user", bare, FORMAT))
+    assert [*map(list, messages[0]["content"])] == [["text"]] * 4
+
+
 def test_empty_result_says_so_and_an_error_holds_texts_only():
     call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}

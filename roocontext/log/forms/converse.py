@@ -63,6 +63,9 @@ _OF_ROLE: Final = {
 }
 """The values that a block of a role may have."""
 
+_MEDIA: Final = ("image", "document", "video", "audio")
+"""The values that hold their data in a source."""
+
 
 class _Converse(ProviderForm):
     format = "bedrock-converse"
@@ -145,9 +148,9 @@ def _with_names(block: Block, place: str, taken: set[str]) -> Block:
         named = [_with_names(part, f"{place}-{at}", taken) for at, part in enumerate(parts)]
         is_same = all(map(is_, named, parts))
         return block if is_same else {"toolResult": {**result, "content": named}}
-    document = block.get("document")
-    if not isinstance(document, dict):
-        return block
+    document = as_dict(block.get("document"))
+    if not document:
+        return block  # no document, or a redacted one
     name = string(document, "name")
     if name in taken or not _NAME.fullmatch(name):
         name = _document_name(name, place)
@@ -188,6 +191,8 @@ def _is_sound(role: str, block: Block) -> bool:
 
 
 def _holds(name: str, fields: Block) -> bool:
+    if name in _MEDIA and not as_dict(fields.get("source")):
+        return False
     if name == "image":
         return f"image/{string(fields, 'format')}" in IMAGES
     if name == "toolUse":
@@ -204,7 +209,7 @@ def _is_part(part: Any) -> bool:
     ((name, held),) = part.items()
     if name == "text":
         return isinstance(held, str) and bool(held.strip())
-    return name != "image" or _holds(name, as_dict(held))
+    return _holds(name, as_dict(held))
 
 
 def _message(turn: OutgoingTurn) -> dict[str, Any]:

@@ -134,5 +134,5 @@ def _value(name: str, held: Any) -> list[str]:
         inline = isinstance(held["source"].get("bytes"), bytes) or "s3Location" in held["source"]
         return [] if known and inline else ["B-IMAGE"]
     if name == "document":
-        return [] if DOCUMENT.fullmatch(held["name"]) else ["B-DOCUMENT"]
+        return [] if DOCUMENT.fullmatch(held["name"]) and held["source"] else ["B-DOCUMENT"]
     return []
