@@ -196,6 +196,13 @@ def test_documents_get_names_that_are_valid_and_unique_and_a_text():
     assert repairs == [(1, Rule.RENAMED), (5, Rule.RENAMED)]
 
 
+def test_text_beside_a_document_stays_when_the_user_says_more():
+    document = {"document": {"format": "pdf", "name": "plan", "source": {"bytes": PDF}}}
+    rows = [row(1, "user", document), row(2, "user", {"text": "x"})]
+    first, more = (sent(*rows[:count])[0][0]["content"] for count in (1, 2))
+    assert more == [*first, {"text": "x"}]
+
+
 def test_redacted_media_are_named():
     media = [{kind: {"source": {"bytes": PNG}}} for kind in ("image", "document", "video", "audio")]
     bare = CONVERSE.skeleton({"role": "user", "content": media})

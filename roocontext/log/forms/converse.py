@@ -8,6 +8,7 @@ takes them; on the wire they are base64.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from operator import is_
 from typing import Any, Final
 
@@ -221,12 +222,19 @@ def _message(turn: OutgoingTurn) -> dict[str, Any]:
     rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
     blocks = [_result(part) for part in results]
     # An error holds nothing but texts.
-    blocks += [block for part in results if part.native is None for block in _moved(part)]
-    blocks += [part.native or _made(part) for part in rest]
-    if any("document" in block for block in blocks) and not any(
-        "text" in block for block in blocks
-    ):
-        blocks.append({"text": ATTACHED})
+    moved = [block for part in results if part.native is None for block in _moved(part)]
+    by_row = [
+        [part.native or _made(part) for part in row]
+        for _, row in groupby(rest, key=lambda part: part.row)
+    ]
+    has_words = False
+    for shown in (moved, *by_row):
+        blocks += shown
+        has_words = has_words or any("text" in block for block in shown)
+        # Right after its row: a later one may not change what was sent before.
+        if not has_words and any("document" in block for block in shown):
+            blocks.append({"text": ATTACHED})
+            has_words = True
     return {"role": turn.role, "content": blocks}
 
 
