@@ -61,7 +61,7 @@ def faults(chat: Any, models: Sequence[str | None] = MODELS) -> list[str]:
             with sealed_for(rows, form, model):
                 sent = chat.messages(form, model=model)
                 found += check(sent, model=model)
-                found += wrong_compactions(rows, form, sent)
+                found += wrong_compactions(rows, form, sent, model)
                 out = forms[form].compose(rows, model=model, complete=True)
                 found += check(out.messages, complete=True, model=model)
     for dialect in DIALECTS:
@@ -86,7 +86,7 @@ def sealed_for(rows: Any, form: str, model: str | None) -> Iterator[None]:
         assert not is_refused or model is None
 
 
-def wrong_compactions(rows: Any, form: str, sent: list[Any]) -> list[str]:
+def wrong_compactions(rows: Any, form: str, sent: list[Any], model: str | None = None) -> list[str]:
     """The compactions in effect go out once, as they are or as text; no other goes out."""
     blocks = [
         block
@@ -96,6 +96,8 @@ def wrong_compactions(rows: Any, form: str, sent: list[Any]) -> list[str]:
     ]
     shown = [row for row in rows if row.compacted is not None]
     own = [row.content[row.compacted.block] for row in shown if row.format == form]
+    if blocks == [] and form == "anthropic" and model != CLAUDE:
+        own = []  # a model that does not compact gets the text
     found = [f"{len(blocks)} compactions"] if blocks != own else []
     marks = {
         str(block.get("content") or block.get("encrypted_content")): row.compacted is not None

@@ -18,11 +18,13 @@ from roocontext.log.compactions import (
     as_summary,
     can_read,
     compactions_in,
+    model_groups,
     without_compactions,
 )
 from roocontext.log.encoding import plain
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms.repairs import Repair, Rule
+from roocontext.log.model_names import is_same_model
 
 
 def readable_by(
@@ -129,14 +131,22 @@ def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
 def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     """A message with compactions, as the model can read it."""
     if (made := _made(message)) is not None:
-        is_own = message.format == form
-        if is_own and (made.text is not None or can_read(model, message.model)):
+        if message.format == form and _takes(form, model, message, made):
             yield message
             return
         yield _summary(message, made)
     rest = without_compactions(message.format, message.content)
     if rest:
         yield replace(message, content=rest, compacted=None)
+
+
+def _takes(form: str, model: str | None, message: Message, made: Compaction) -> bool:
+    """Return True if a model accepts the compaction of its form as it is stored."""
+    if made.text is None:
+        return can_read(model, message.model)
+    if is_same_model(model, message.model):
+        return True
+    return model is not None and model_groups["compacts"](model) == form
 
 
 def _made(message: Message) -> Compaction | None:

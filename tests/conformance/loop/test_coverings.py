@@ -119,6 +119,18 @@ class TestTurns:
 
 @pytest.mark.every_leg
 class TestOtherModels:
+    def test_readable_compaction_goes_as_text_to_models_that_do_not_compact(
+        self, long: Any
+    ) -> None:
+        compacted(long)
+        blocks, said = REPLY["content"], {"role": "user", "content": [text("All so far.")]}
+        for model in (CLAUDE, "claude-sonnet-5"):
+            assert long.messages(model=model) == [{"role": "assistant", "content": blocks}]
+        assert long.messages(model="claude-haiku-4-5") == [
+            said,
+            {"role": "assistant", "content": blocks[1:]},
+        ]
+
     def test_sealed_compaction_is_refused_for_others_and_sent_to_its_model(self, long: Any) -> None:
         request = long.request("openai-responses", model=GPT)
         long.record(gpt(SEALED, SPOKEN), request)
