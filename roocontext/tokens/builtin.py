@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from inspect import iscoroutine
 from typing import Any
 
+from roocontext.errors import InvalidOption
 from roocontext.log.counting import BYTES, Counter, CounterFactory, counters
 from roocontext.log.encoding import whole
 from roocontext.log.readings import Block
@@ -24,6 +25,8 @@ def counter_for(model: str, *, name: str | None = None, client: Any = None) -> C
 
     With `name`, the counter of that name; UnknownPlugin if there is none.
     """
+    if not isinstance(name, str | None):
+        raise InvalidOption("name must be the name of a counter.", name="name")
     chosen = name or counters.first(families(model)) or OTHERWISE
     return counters[chosen](model, client)
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from roocontext.errors import UnknownPlugin
+from roocontext.errors import InvalidOption, UnknownPlugin
 from roocontext.log.compactions import model_groups
 from roocontext.log.counting import model_facts
 from roocontext.log.encoding import MAX_INTEGER, check_model_size
@@ -135,7 +135,11 @@ def switches(environ: Mapping[str, str] | None = None) -> Switches:
 
 def _variables(environ: Mapping[str, str] | None) -> Mapping[str, str]:
     """The variables, or those of the process. As a default, help would print their values."""
-    return os.environ if environ is None else environ
+    if environ is None:
+        return os.environ
+    if not isinstance(environ, Mapping):
+        raise InvalidOption("environ must be a mapping of variables.", name="environ")
+    return environ
 
 
 @cache
@@ -145,7 +149,7 @@ def _table() -> dict[str, Any]:
 
 def _profile(name: str) -> dict[str, Any]:
     table = _table()
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         known = tuple(table)
         raise UnknownPlugin(
             f"There is no profile of limits named {name!r}; known profiles are {', '.join(known)}.",
@@ -194,7 +198,7 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
         return None
     try:
         context = int(value)
-    except ValueError:
+    except (ValueError, TypeError):
         context = MAX_INTEGER + 1
     if abs(context) > MAX_INTEGER:
         _log.warning("%s is not an integer of 64 bits and is ignored.", name)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.errors import InvalidIdentifier, UnknownPlugin
+from roocontext.errors import InvalidIdentifier, InvalidOption, UnknownPlugin
 from roocontext.log import counting
-from roocontext.tokens import Limit, Switches, limit_for, switches
+from roocontext.tokens import Limit, Switches, counter_for, limit_for, switches
 from roocontext.tokens.limits import binds_thinking
 
 PRECEDENCE = {
@@ -65,7 +65,7 @@ def test_override_beats_everything(environ):
 
 
 @pytest.mark.parametrize(
-    "value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 400, "9" * 5_000, "\N{SNOWMAN}"]
+    "value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 400, "9" * 5_000, "\N{SNOWMAN}", ["5"]]
 )
 def test_invalid_value_warns_and_the_next_level_counts(value, caplog):
     environ = {"CHATGPT_MAX_TOKENS": value, "DEFAULT_MAX_TOKENS": " 12 "}
@@ -87,6 +87,19 @@ def test_invalid_override_warns_and_the_next_level_counts(override, caplog):
 def test_model_that_is_no_text_is_refused():
     with pytest.raises(InvalidIdentifier):
         limit_for(None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: limit_for("gpt-4o", profile=["default"]),
+        lambda: limit_for("gpt-4o", environ=["DEFAULT_MAX_TOKENS"]),
+        lambda: counter_for("gpt-4o", name=["bytes"]),
+    ],
+)
+def test_argument_of_another_type_is_refused(call):
+    with pytest.raises((InvalidOption, UnknownPlugin)):
+        call()
 
 
 def test_empty_variable_is_unset(caplog):
