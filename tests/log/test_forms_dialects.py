@@ -11,6 +11,7 @@ from msgspec import structs
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import Rule, form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
+from roocontext.log.readings import reader
 from support.provider_rules.dialects import FIELDS, violations
 from support.rows_of_formats import histories, message, rows
 
@@ -75,6 +76,12 @@ def test_any_history_is_accepted_by_every_compatible_server(
     else:
         assert any(violations(out.messages, name, **facts) == [] for name in DIALECTS)
     assert messages == before
+
+
+@given(histories, authors)
+def test_reply_of_every_server_can_be_stored(history, written):
+    for row in from_servers(history, written):
+        reader(row.format).check(row.role, row.content)
 
 
 @given(histories, authors, dialects, st.sampled_from(MODELS[:-1]))

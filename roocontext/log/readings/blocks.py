@@ -356,8 +356,11 @@ def _format_of(item: object) -> str | None:
     """The format that has such an item, if only one has it."""
     fields = as_dict(item)
     kind = fields.get("type")
-    if kind == "reasoning" and isinstance(fields.get("text"), str):
-        return None  # a block of Roo Code's; an item has no text of its own
+    # An item has no text of its own, and the thinking of a block is a text.
+    is_roos = kind == "reasoning" and isinstance(fields.get("text"), str)
+    is_mistrals = kind == "thinking" and isinstance(fields.get("thinking"), list)
+    if is_roos or is_mistrals:
+        return None
     if isinstance(kind, str):
         if _RESPONSES_ITEM.fullmatch(kind):
             return "openai-responses"
