@@ -61,6 +61,20 @@ def test_pdf_of_any_format_goes_to_every_provider(format_, form):
     assert forms[form].compose([message(1, "user", own, form)]).repairs == ()
 
 
+@pytest.mark.parametrize("kind", ["custom_tool_call", "shell_call", "apply_patch_call"])
+def test_image_in_the_result_of_a_call_that_is_no_function_goes_out(kind):
+    call = {"type": kind, "call_id": "a", "name": "plot", "input": "x", "action": {}}
+    image = {"type": "image", "source": {**SOURCE, "media_type": "image/png"}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [image]}
+    messages, _ = compose(
+        "openai-responses",
+        message(1, "user", "go", "anthropic"),
+        message(2, "assistant", [call], "openai-responses", MODELS["openai-responses"]),
+        message(3, "user", [result], "anthropic"),
+    )
+    assert f"data:image/png;base64,{PDF}" in str(messages[2])
+
+
 @pytest.mark.parametrize("form", DOCUMENTS)
 def test_pdf_in_a_result_goes_out_with_it_or_after_it(form):
     call = {"type": "tool_use", "id": "a", "name": "read", "input": {}}

@@ -70,14 +70,13 @@ _PARTS: Final = {
 }
 
 _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
-    "custom_tool_call": lambda _, output: {"output": output},
     "shell_call": lambda _, output: {"output": shell_output(output)},
     "apply_patch_call": lambda part, output: {
         "status": "failed" if part.block.get("is_error") else "completed",
         "output": output,
     },
 }
-"""The output of a call of this type, if its result was not stored in this shape."""
+"""The output of a call of this type, which is text, if its result was not stored in this shape."""
 
 
 _TEXTS: Final = {
@@ -258,7 +257,10 @@ def _call_type(call: OutgoingPart | None) -> str:
     if call is None or call.native is None:
         return "function_call"
     kind = type_of(call.native)
-    if kind in _SYNTHETIC or call.answer is None:
+    if kind == "custom_tool_call" or call.answer is None:
+        return kind
+    outputs = outputs_of(call.answer.block)
+    if kind in _SYNTHETIC and len(texts_in(outputs)) == len(outputs):
         return kind
     answered = call.answer.native and OUTPUTS.get(type_of(call.answer.native))
     return kind if kind == answered else "function_call"
@@ -302,7 +304,7 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
     output: Any = [_content_part(output) for output in outputs]
     if len(outputs) == len(texts) <= 1:
         output = "".join(texts)
-    return {"type": "function_call_output", **named, "output": output}
+    return {"type": f"{call_type}_output", **named, "output": output}
 
 
 RESPONSES_FORM: Final = _Responses()
