@@ -292,12 +292,13 @@ class Session:
 
         A call has one answer: if a live result answers it already, nothing is written, and the
         receipt is that result's. An `output` that is not text is stored as it is if the format has
-        a place for its shape, and as JSON text otherwise.
+        a place for its shape, and as JSON text otherwise. A list with parts that another format
+        has, such as images, is stored in that format.
         """
-        asked = self._database.snapshot(turns.asked_call, call)
+        place, asked = self._database.snapshot(turns.asked_call, call)
         sources = self._opened.sources()
-        draft = turns.answer_draft(asked, output, sources, is_error=is_error, extra=extra)
-        return self._database.write(turns.answer, asked.place, draft)
+        draft = turns.answer_draft(place, asked, output, sources, is_error=is_error, extra=extra)
+        return self._database.write(turns.answer, place, draft)
 
     def view(
         self,

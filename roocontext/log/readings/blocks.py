@@ -229,11 +229,15 @@ def words(output: object) -> str:
     return "" if output is None else compact_json(output)
 
 
+def are_parts(output: object) -> bool:
+    """True if a tool's output is a list of parts of a message."""
+    parts = dicts(output)
+    return bool(parts) and parts == output and all(map(_is_part, parts))
+
+
 def in_parts(output: object) -> object:
     """Return a tool's output as text, unless it is a list of parts of a message."""
-    parts = dicts(output)
-    is_list = bool(parts) and parts == output and all(map(_is_part, parts))
-    return output if is_list else words(output)
+    return output if are_parts(output) else words(output)
 
 
 def _is_part(part: Block) -> bool:

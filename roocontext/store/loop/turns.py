@@ -6,7 +6,7 @@ module reads the last few messages for it, from the end.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, or_, select, text
 
@@ -16,6 +16,7 @@ from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
 from roocontext.log.entries import BlockRef, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
+from roocontext.log.readings.answers import AskedCall
 from roocontext.log.spans import within
 from roocontext.log.turns import PAUSED, TOO_LONG, LastTurn, PendingCall, WaitsFor, last_turn
 from roocontext.store.engine.check_arguments import check_whole
@@ -113,23 +114,14 @@ def pending(log: SessionLog) -> list[PendingCall]:
     ]
 
 
-class AskedCall(NamedTuple):
-    """A call to be answered: its place, and its number in a content of this format."""
-
-    place: BlockRef
-    format: str
-    content: Any
-    number: int
-
-
-def asked_call(log: SessionLog, call: PendingCall | BlockRef) -> AskedCall:
-    """Read a call that is to be answered; NoSuchCall if there is none."""
+def asked_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef, AskedCall]:
+    """Read a call that is to be answered, and its place; NoSuchCall if there is none."""
     place, tool_id, format_ = _named_call(log, call)
     if reader(format_).answers_by_id:
         # Decoding a message of 600 calls for each of its answers would take most of their time.
-        return AskedCall(place, format_, [{"type": "tool_use", "id": tool_id}], 0)
+        return place, AskedCall(tool_id, format_, [{"type": "tool_use", "id": tool_id}], 0)
     (message,) = read_messages(log, [(place[0], place[0])], {})
-    return AskedCall(place, format_, message.content, place[1])
+    return place, AskedCall(tool_id, format_, message.content, place[1])
 
 
 def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef, str, str]:
@@ -152,16 +144,21 @@ def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef
 
 
 def answer_draft(
-    asked: AskedCall, output: Any, sources: Sources, *, is_error: bool, extra: Any
+    place: BlockRef,
+    asked: AskedCall,
+    output: Any,
+    sources: Sources,
+    *,
+    is_error: bool,
+    extra: Any,
 ) -> Draft:
-    """Draft the message that answers a call, in the format of the message that holds it."""
-    reading = reader(asked.format)
+    """Draft the message that answers the call at this place."""
     plain, _ = encode_plain(output, "output")
-    role, content = reading.answer(asked.content, asked.number, plain, is_error=is_error)
-    _, blocks = reading.blocks(role, content)
+    format_, role, content = asked.answered(plain, is_error=is_error)
+    _, blocks = reader(format_).blocks(role, content)
     # Chat Completions and the Responses API have no field for an error: `extra` records it.
     is_lost = is_error and not any(block.get("is_error") for block in blocks)
-    message = NewMessage(role, content, asked.format, extra=extra, answers=asked.place)
+    message = NewMessage(role, content, format_, extra=extra, answers=place)
     kept = {"is_error": True} if is_lost else None
     return message_draft(message, sources, kept=kept)
 

@@ -8,6 +8,7 @@ import pytest
 from roocontext import NewMessage, PendingCall, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
 from roocontext.log.draft import Sources, message_draft
+from roocontext.log.forms import forms
 from roocontext.store.writing import append
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, reply, result, words
@@ -182,6 +183,32 @@ def test_output_may_be_any_json(talk, output):
     talk.asks(A)
     talk.chat.answer((1, 0), output)
     assert talk.state == MODEL
+
+
+PNG_URL = "data:image/png;base64,AAAA"
+PNG_SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [{"type": "text", "text": "a plot"}, {"type": "image", "source": PNG_SOURCE}],
+        [{"type": "text", "text": "a plot"}, {"type": "image_url", "image_url": {"url": PNG_URL}}],
+        [
+            {"type": "input_text", "text": "a plot"},
+            {"type": "input_image", "image_url": PNG_URL, "detail": "auto"},
+        ],
+    ],
+)
+def test_image_of_a_tool_reaches_every_provider(talk, output):
+    talk.asks(A)
+    talk.chat.answer((1, 0), output)
+    assert talk.state == MODEL
+    for form in forms.known():
+        sent = str(talk.chat.messages(form))
+        assert "a plot" in sent
+        assert "AAAA" in sent or repr(b"\0\0\0") in sent
+        assert '"type"' not in sent  # no JSON of the parts
 
 
 def test_output_beyond_json_is_refused(talk):
