@@ -39,8 +39,8 @@ class AskedCall(NamedTuple):
 
     def answered(self, output: Any, *, is_error: bool) -> tuple[str, str, Any]:
         """The format, the role and the content of the message that answers it."""
-        call, other = self, _format_of_parts(output)
-        if other not in (None, self.format) and self.format in (*_CALLED, *_WITHOUT_PARTS):
+        call, other = self, _format_for(output, self.format)
+        if other != self.format:
             call = AskedCall(self.id, other, _CALLED[other](self.id), 0)
         role, content = reader(call.format).answer(
             call.content, call.number, output, is_error=is_error
@@ -48,7 +48,11 @@ class AskedCall(NamedTuple):
         return call.format, role, content
 
 
-def _format_of_parts(output: Any) -> str | None:
-    """The format that alone has the parts of this output; None for any other output."""
-    kinds = (string(part, "type") for part in (output if are_parts(output) else ()))
-    return next((_OF_ONE[kind] for kind in kinds if kind in _OF_ONE), None)
+def _format_for(output: Any, format_: str) -> str:
+    """The format in which a call of this format is answered with this output."""
+    if not are_parts(output) or format_ not in (*_CALLED, *_WITHOUT_PARTS):
+        return format_
+    kinds = (string(part, "type") for part in output)
+    # Every format that has parts has texts.
+    otherwise = "anthropic" if format_ in _WITHOUT_PARTS else format_
+    return next((_OF_ONE[kind] for kind in kinds if kind in _OF_ONE), otherwise)

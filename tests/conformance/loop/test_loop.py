@@ -192,6 +192,7 @@ PNG_SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 @pytest.mark.parametrize(
     "output",
     [
+        [{"type": "text", "text": "a plot AAAA"}],
         [{"type": "text", "text": "a plot"}, {"type": "image", "source": PNG_SOURCE}],
         [{"type": "text", "text": "a plot"}, {"type": "image_url", "image_url": {"url": PNG_URL}}],
         [
@@ -200,7 +201,7 @@ PNG_SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
         ],
     ],
 )
-def test_image_of_a_tool_reaches_every_provider(talk, output):
+def test_parts_of_a_tools_output_reach_every_provider(talk, output):
     talk.asks(A)
     talk.chat.answer((1, 0), output)
     assert talk.state == MODEL
