@@ -5,6 +5,7 @@ the file yet. An importer writes its statements with `?` for values; they are th
 """
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +128,7 @@ def reporting(place: Place, problems: list[Problem]) -> Iterator[None]:
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     """Connect to a file. Not immutable: the newest rows may still be in the write-ahead log."""
-    url = f"file:{quote(str(path.absolute()))}?mode=ro"
+    url = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     connection = sqlite3.connect(url, uri=True, isolation_level=None)
     # The driver refuses text that is not UTF-8, and quotes it.
     connection.text_factory = lambda text: text.decode(errors="replace")

@@ -291,6 +291,15 @@ def test_name_that_an_object_has_twice_is_reported(store, tmp_path, made):
     assert again.messages == 0
 
 
+def test_database_whose_name_is_not_utf8_is_read(store, tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/opencode-\xff.db"))
+    with closing(sqlite3.connect(os.fsencode(path))) as connection, connection:
+        connection.execute("CREATE TABLE session (id)")
+        connection.execute("INSERT INTO session VALUES ('ses_1')")
+    found = list(import_paths(store, [path]))
+    assert (taken(found), told(found)) == (["opencode:ses_1"], [])
+
+
 def test_repeated_name_in_a_database_is_reported(store, tmp_path):
     with closing(sqlite3.connect(tmp_path / "opencode.db")) as connection:
         for table in ("session", "message", "part"):
