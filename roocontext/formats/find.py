@@ -22,8 +22,10 @@ EMPTY: Final = "it is empty"
 FOREIGN: Final = "it is another program's database"
 LIST: Final = "it only lists prompts or sessions"
 NO_SESSION: Final = (EMPTY, LIST, FOREIGN)
-_HEAD: Final = 1 << 16
 _LINES: Final = 20
+"""The lines of a file that are searched for a record of a known format."""
+_LONGEST: Final = 1 << 26
+"""The bytes of a line that are looked at. A line that holds an image has millions."""
 
 
 def tools() -> tuple[str, ...]:
@@ -162,7 +164,7 @@ def why_unknown(path: Place) -> str:
     if isinstance(path, ServerUrl):
         return "none of its tables is one of a program that is known"
     with opened(path) as file:
-        first = file.readline(_HEAD)
+        first = file.readline(_LONGEST)
     if first.startswith(_PACKED):
         return "it is compressed: unpack it first"
     if not first:
@@ -203,7 +205,8 @@ def _importer_of(path: Path) -> Importer | None:
         record = _record(read_bytes(path))
         return _first(lambda tool: tool.looks_like_document(record))
     with opened(path) as file:
-        return next(filter(None, map(_importer_of_line, _first_lines(file))), None)
+        records = map(_record, _first_lines(file))
+        return next(filter(None, map(_importer_of_record, records)), None)
 
 
 def _importers_of_tables(tables: Tables) -> list[Importer]:
@@ -212,13 +215,10 @@ def _importers_of_tables(tables: Tables) -> list[Importer]:
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:
     """The first lines, each up to the length that is looked at."""
-    return islice(iter(lambda: file.readline(_HEAD), b""), _LINES)
+    return islice(iter(lambda: file.readline(_LONGEST), b""), _LINES)
 
 
-def _importer_of_line(text: bytes) -> Importer | None:
-    record = _record(text)
-    if record is None:  # a long line was read in part, and its first fields are enough
-        return _first(lambda tool: bool(tool.marks) and all(mark in text for mark in tool.marks))
+def _importer_of_record(record: Any) -> Importer | None:
     return _first(lambda tool: tool.looks_like(record))
 
 

@@ -236,6 +236,22 @@ def test_exports_of_opencode_are_found_in_folders(store, tmp_path):
     assert done.session_id == "opencode:ses_1"
 
 
+@pytest.mark.parametrize("first", ["image", "whole recording"])
+def test_file_is_recognised_by_a_first_line_of_millions_of_bytes(store, tmp_path, first):
+    record: dict[str, Any]
+    if first == "image":  # a row of Claude Code has its ids at the end
+        source = {"type": "base64", "media_type": "image/png", "data": "A" * 2_000_000}
+        message = {"role": "user", "content": [{"type": "image", "source": source}]}
+        record = {"type": "user", "message": message, "uuid": "u-1", "sessionId": "s-1"}
+    else:  # a document of Gemini CLI on one line
+        messages = [{"id": "1", "type": "user", "content": "x" * 2_000_000}]
+        record = {"sessionId": "g", "projectHash": "h", "messages": messages}
+    (tmp_path / "session-g.jsonl").write_text(f"{json.dumps(record)}\n")
+    (done,) = import_paths(store, [tmp_path])
+    assert isinstance(done, SessionImport)
+    assert done.messages == 1
+
+
 def test_folder_with_very_many_files_is_imported(store, tmp_path):
     count = 10_000 if TORTURE else 300
     for number in range(count):
