@@ -76,7 +76,7 @@ def write_new(files: Iterable[NewFile]) -> tuple[list[Path], int]:
             target.parent.mkdir(parents=True, exist_ok=True)
             _check_new(target)
             # Hidden, and in the same folder, because a rename must not cross file systems.
-            temporary = target.with_name(f".{target.name[:100]}.{token_hex(4)}")
+            temporary = target.with_name(f".{token_hex(8)}")
             handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             written.append(temporary)
             waiting.append((temporary, target))

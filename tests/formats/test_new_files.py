@@ -20,6 +20,12 @@ def test_new_file_is_written_into_new_folders(tmp_path):
     assert paths[0].stat().st_mode & 0o777 == 0o600
 
 
+def test_name_as_long_as_a_name_can_be_is_written(tmp_path):
+    file = tmp_path / (85 * "\u6f22")  # 255 bytes
+    write_new([NewFile(file, iter([b"x"]))])
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_failed_write_leaves_no_file(tmp_path):
     files = [
         NewFile(tmp_path / "a" / "one", iter([b"x"])),
