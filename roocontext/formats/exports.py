@@ -89,6 +89,8 @@ def exported_files(
 ) -> Iterator[NewFile]:
     """The same files, not written yet. Without `output` it is a single one, for a stream."""
     exporter = exporter_named(to)
+    if output is not None and "\0" in os.fspath(output):
+        raise InvalidOption("The name of a file has no NUL.", name="output")
     if family and exporter.is_for_one:
         line = f"A request holds one session: export {exporter.name!r} without the family."
         raise InvalidOption(line, name="family")

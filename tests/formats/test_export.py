@@ -93,6 +93,12 @@ def test_folder_as_output_of_one_file_is_refused(store, tmp_path, to, name):
         exports.exported_files(store, chat, to, output=f"{tmp_path}/{name}")
 
 
+def test_output_with_nul_in_its_name_is_refused(store):
+    chat = store.create()
+    with pytest.raises(InvalidOption, match="has no NUL"):
+        export(store, chat, "jsonl", output="a\0.jsonl")
+
+
 @pytest.mark.parametrize("name", ["new", "new/", "new.jsonl"])
 def test_task_folders_are_written_into_a_folder(store, tmp_path, name):
     chat = store.create()
