@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -167,14 +167,18 @@ class Guard:
             let_in = self._check(scope, headers)
             app = let_in or self._app
             await app(scope, self._bounded(headers, receive), answer)
+        except ClientDisconnect:
+            return
         except RooContextError as error:
             await refused(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - a server answers every request
-            # Its text may have content of a message, so that only its type is logged.
-            _log.error("%s while answering %s", type(error).__name__, scope["method"])
-            if has_started:
-                raise ServerFailed from None
-            await refused(ServerFailed())(scope, receive, answer)
+            # Its text may have content of a message, so that only its type is logged. Starlette
+            # replaces an error that comes after the beginning of the answer, and keeps its cause.
+            cause = error.__cause__ or error
+            _log.error("%s while answering %s", type(cause).__name__, scope["method"])
+            if not has_started:
+                await refused(ServerFailed())(scope, receive, answer)
+            # Else the answer has no end, and uvicorn closes the connection.
 
     def _check(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse the request, or answer it with a cookie, or let it through."""

@@ -1,14 +1,19 @@
 """Requests that fail, as a browser shows them: in the style of the pages, and without details."""
 
+import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 from html import unescape
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from roocontext.web.app import create_app
+from roocontext.web.safety import ServerSettings
 from support.dialogue import fill
 from support.web_pages import plain_store
 from support.web_server import TOKEN, WebClient, serving
@@ -121,3 +126,52 @@ class TestFailed:
         assert "The server failed" in body
         assert "words" not in body
         assert "ValueError" not in body
+
+
+class TestCutOff:
+    """Requests and answers that end before they are complete, as the application meets them."""
+
+    def test_client_that_goes_away_is_no_failure_of_the_server(self, kept, caplog):
+        path = f"/s/{kept.create().id}/fork"
+        form = [(b"content-type", b"application/x-www-form-urlencoded")]
+        assert parts_of(kept, "POST", path, [{"type": "http.disconnect"}], headers=form) == []
+        assert caplog.records == []
+
+    def test_purge_during_a_download_ends_it_and_is_named(self, kept, caplog):
+        chat = kept.create()
+        fill(chat, 300)
+        purge = partial(kept.purge, chat.id)
+        parts = parts_of(kept, "GET", f"/s/{chat.id}/export?to=jsonl", sent=purge)
+        assert parts[-1]["more_body"]
+        (record,) = caplog.records
+        assert record.getMessage() == "SessionPurged while answering GET"
+
+
+def parts_of(
+    store: Any,
+    method: str,
+    path: str,
+    received: Sequence[Any] = (),
+    *,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    sent: Callable[[], object] = bool,
+) -> list[Any]:
+    """The parts of an answer. After the first part of its body, `sent` is called."""
+    app = create_app(store, ServerSettings(port=80, allow_write=True))
+    raw, _, query = path.encode().partition(b"?")
+    incoming = iter([*received, {"type": "http.request", "body": b""}])
+    parts: list[Any] = []
+
+    async def receive() -> Any:
+        message = next(incoming, None)
+        return message or await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        parts.append(message)
+        if len(parts) == 2:
+            sent()
+
+    scope = {"type": "http", "method": method, "path": unquote(raw.decode()), "raw_path": raw}
+    scope |= {"query_string": query, "headers": [(b"host", b"127.0.0.1"), *headers]}
+    asyncio.run(app(scope, receive, send))
+    return parts
