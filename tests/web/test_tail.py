@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from html import unescape
 from typing import Any
 
 from roocontext import AsyncStore, NewMessage, Store
@@ -105,3 +106,26 @@ def test_head_leaves_the_connection_to_the_next_request(tmp_path):
                 answer = asking.getresponse()
                 answer.read()
                 assert answer.status == 200
+
+
+def test_new_rows_have_the_style_and_the_links_of_their_page(tmp_path):
+    with Store.open(empty_file(tmp_path / "agent.db")) as store:
+        chat = store.create("chat")
+        with serving(store, allow_write=True) as web:
+            page = web.get("/s/chat?tab=all&md=0").body.decode()
+            (events,) = re.findall('data-events="(.*?)"', page)
+            following, tailing = (
+                http.client.HTTPConnection("127.0.0.1", web.port, timeout=60) for _ in range(2)
+            )
+            with closing(following), closing(tailing):
+                headers = {"Authorization": f"Bearer {TOKEN}"}
+                following.request("GET", "/s/chat/follow?tab=all&md=0", headers=headers)
+                answer = following.getresponse()
+                chat.append_many([NewMessage("user", f"# {number}") for number in range(300)])
+                followed = answer.read().decode()
+                tailing.request("GET", unescape(events), headers=headers)
+                tail = tailing.getresponse().read().decode()
+    for text in (tail, followed):
+        assert '<pre class="text" dir="auto">' in text
+        assert 'href="/s/chat/e/300/change"' in text
+    assert 'href="/s/chat/follow?tab=all&amp;md=0"' in followed

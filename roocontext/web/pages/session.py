@@ -165,8 +165,8 @@ def _followed(view: PageView, excerpt: LogExcerpt) -> dict[str, str]:
     """The facts that the script needs to show new entries: only on a page with the newest."""
     if excerpt.is_past or any(view.place):
         return {}
-    tab = view.extent.value
-    return {"events": address(f"{session_path(view.session_id)}/rows", tab=tab, after=excerpt.seq)}
+    path = f"{session_path(view.session_id)}/rows"
+    return {"events": address(path, **view.query(), after=excerpt.seq)}
 
 
 def gauge_of(excerpt: LogExcerpt) -> Gauge:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,6 +26,7 @@ from roocontext.web.api.events import streamed, waking, written
 from roocontext.web.pages.addresses import (
     PageLinks,
     PageView,
+    address,
     number_asked,
     session_asked,
     session_path,
@@ -44,14 +46,15 @@ def follow(request: Request) -> Response:
     view = replace(PageView.asked(chat.id, request.query_params), place=Anchor(), as_of=None)
     excerpt = chat.internals.excerpt(view.extent)
     title = session_title(excerpt.overview.info)
-    rows = _rows(view)
+    following = address(f"{session_path(chat.id)}/follow", **view.query())
+    rows = _rows(request.app.state, view)
     markup = rows.render(excerpt.entries[-20:], Room(600, 24_000), newest=True)
     around = framed(
         f"Following {title}",
         tag("h1", title),
         facts("New entries appear at the end.", link_to("Stop following", view.address())),
         tag("ol", markup, Html(_SPLIT), class_="entries", id="entries"),
-        tag("p", link_to("Follow on", f"{session_path(chat.id)}/follow"), class_="more"),
+        tag("p", link_to("Follow on", following), class_="more"),
         session=chat.id,
     )
     opening, closing = bytes(around.body).split(_SPLIT.encode())
@@ -73,9 +76,8 @@ def rows(request: Request) -> Response:
     After `end` it asks for no more. After any other end it connects again, and begins where it was.
     """
     chat = session_asked(request)
-    view = PageView.asked(
-        chat.id, request.query_params.__class__({"tab": request.query_params.get("tab", "view")})
-    )
+    # Here `after` is no place of a page, and it may be 0.
+    view = PageView.asked(chat.id, QueryParams({**request.query_params, "after": ""}))
     last = request.headers.get("last-event-id", "")
     after = (
         int(last[:18])
@@ -105,7 +107,7 @@ def _event(seq: int, row: Html) -> str:
 async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[int, Html] | None]:
     """The rows of new entries, each once and in order; None when nothing came for a while."""
     store: AsyncStore = state.async_store
-    made, count = _rows(view), 0
+    made, count = _rows(state, view), 0
     # The feed begins before the log is read, so that nothing is written unseen in between.
     async with store.changes(session=view.session_id) as feed:
         async for changes in waking(feed, state.closing):
@@ -124,9 +126,10 @@ async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[i
                     return
 
 
-def _rows(view: PageView) -> EntryRows:
+def _rows(state: Any, view: PageView) -> EntryRows:
     # Nothing is folded: what hides an entry comes after it.
-    return EntryRows(PageLinks(view.session_id), {}, view.style, is_view=True)
+    links = PageLinks(view.session_id, changes=state.settings.allow_write)
+    return EntryRows(links, {}, view.style, is_view=True)
 
 
 def _is_shown(entry: AuditEntry, extent: Extent) -> bool:
