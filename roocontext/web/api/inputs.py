@@ -23,6 +23,7 @@ from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 MOST_ENTRIES: Final = 1_000
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_A_TIME: Final = "a time such as `2026-01-31T09:30:00Z`"
 
 
 def number_in(value: Any) -> Any:
@@ -36,15 +37,19 @@ def _flag(value: Any) -> Any:
 
 def _point(value: Any) -> Any:
     """An entry's number, or a time with its offset."""
-    if not isinstance(value, str) or _NUMBER.fullmatch(value):
-        return number_in(value)
-    return _time(value)
+    number = number_in(value)
+    if isinstance(number, str):
+        return _time(number)
+    if type(number) is not int or not 0 <= number <= MAX_INTEGER:
+        raise ValueError(f"It should be the number of an entry, or {_A_TIME}.")
+    return number
 
 
-def _time(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise ValueError("Give a time as a text.")  # noqa: TRY004 - pydantic takes no other
-    when = datetime.fromisoformat(value)
+def _time(value: Any) -> datetime:
+    try:
+        when = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"It should be {_A_TIME}.") from None
     if when.tzinfo is None:
         raise ValueError("A time needs its offset, such as `2026-01-31T09:30:00Z`.")
     return when

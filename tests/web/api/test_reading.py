@@ -304,7 +304,10 @@ class TestView:
 
     def test_time_needs_its_offset(self, condensed):
         assert condensed.get("/view?as_of=2000-01-01T00:00:00Z").json["messages"] == []
-        assert condensed.get("/view?as_of=2000-01-01T00:00:00").status == 400
+        for wrong in ("2000-01-01T00:00:00", "yesterday", "-1", str(1 << 63)):
+            problem = condensed.get(f"/view?as_of={wrong}").json
+            assert (problem["status"], problem["name"]) == (400, "as_of"), wrong
+            assert "such as `2026-01-31T09:30:00Z`." in problem["detail"]
 
 
 class TestMessages:
