@@ -7,6 +7,7 @@ hidden messages, adapters read notes by their client ids.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from roocontext.errors import StoreReadOnly
@@ -18,7 +19,7 @@ from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
 from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
-from roocontext.store.engine.check_arguments import check_maybe, check_whole
+from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.engine.observing import Observer, StoreOperation, observing
@@ -34,6 +35,7 @@ from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
+from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.usage import Call
 from roocontext.store.reading.view import Part, read_first_page, read_next_page
 from roocontext.store.sessions import sessions
@@ -243,6 +245,34 @@ class SessionInternals:
             check_id("before", before)
         check_whole("limit", limit, least=1)
         return self._database.lookup(notes.newest_of_kinds, beginning, before=before, limit=limit)
+
+    def notes_page(
+        self,
+        note: str,
+        *,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        target: int | None = None,
+        newest: bool = False,
+        after: int = 0,
+        limit: int = 100,
+    ) -> tuple[list[Note], int | None]:
+        """Read some notes of a kind, oldest first, and after which the next page begins.
+
+        They are those about a target, or about any and none; with `newest`, the last about each.
+        """
+        check_id("note", note)
+        point = to_point("as_of", as_of, recorded=recorded)
+        with self._database.read() as log:
+            return notes.notes_page(
+                log,
+                note,
+                seq_at(log, point),
+                target=target,
+                newest=newest,
+                after=after,
+                limit=limit,
+            )
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
         """Read the notes that were written with these client ids, by client id."""

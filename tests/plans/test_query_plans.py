@@ -125,6 +125,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "newest note": lambda _, chat: chat.newest_note("remark"),
     "newest note about a message": lambda _, chat: chat.newest_note("remark", target=LONG - 40),
     "notes by client id": lambda _, chat: chat.internals.noted(["one", "two"]),
+    "page of notes": lambda _, chat: chat.internals.notes_page("remark", limit=3),
     "notes by the beginning of their kind": lambda _, chat: chat.internals.newest_notes(
         "re", limit=3
     ),

@@ -60,16 +60,19 @@ def _of_kind(kind: ColumnElement[str] | TextClause) -> ColumnElement[bool]:
     return and_(of_session(entries), entries.c.note.is_not(None), entries.c.note == kind)
 
 
-def _up_to(last: ColumnElement[int]) -> Select[Any]:
-    """All notes of a kind up to a seq."""
+def _up_to(last: ColumnElement[int], *columns: ColumnElement[Any]) -> Select[Any]:
+    """All notes of a kind up to a seq, or these columns of them."""
     # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
     in_log = (entries.c.seq + literal_column("0")).between(literal_column("1"), last)
-    notes = select(*NOTE_COLUMNS).where(_of_kind(_GIVEN), in_log)
+    notes = select(*(columns or NOTE_COLUMNS)).where(_of_kind(_GIVEN), in_log)
     return notes.order_by(entries.c.target, entries.c.seq)
 
 
 _NOTES = _up_to(bindparam("seq"))
 _ALL_NOTES = _up_to(LAST)
+_PLACES = _up_to(bindparam("seq"), entries.c.seq, entries.c.target)
+"""Read from the index alone."""
+_BY_SEQ = select(*NOTE_COLUMNS).where(of_session(entries), entries.c.seq == bindparam("seq"))
 _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 
 
@@ -119,6 +122,31 @@ _LAST = "\U0010ffff"
 def read_notes(log: SessionLog, note: str, seq: int) -> list[Note]:
     """Read all notes of a kind up to a seq, oldest first."""
     return to_notes(log.rows(_NOTES, note=note, seq=seq))
+
+
+def notes_page(
+    log: SessionLog,
+    note: str,
+    seq: int,
+    *,
+    target: int | None,
+    newest: bool,
+    after: int,
+    limit: int,
+) -> tuple[list[Note], int | None]:
+    """Read some notes of a kind up to a seq, oldest first, and after which the next page begins.
+
+    They are those about a target, or about any and none; with `newest`, the last about each. Only
+    the contents of the page are read.
+    """
+    places = log.rows(_PLACES, note=note, seq=seq)
+    chosen = [(about, place) for place, about in places if target in (None, about)]
+    if newest:
+        chosen = [*dict(chosen).items()]
+    found = sorted(place for _, place in chosen if place > after)
+    page = found[:limit]
+    rows = log.all([(_BY_SEQ, {"seq": place}) for place in page])
+    return [to_note(*row) for (row,) in rows], page[-1] if len(page) < len(found) else None
 
 
 def notes_on(log: SessionLog, note: str, target: int, seq: int) -> list[Note]:

@@ -112,15 +112,7 @@ def get_tokens(asked: Reading[queries.TokensQuery]) -> Answer[documents.TokensRe
 
 def get_notes(asked: Reading[queries.NotesQuery]) -> Answer[documents.NotesReport]:
     """Read the notes of a kind. The newest note on each target is current."""
-    query = asked.query
-    notes = asked.chat.notes(query.note, as_of=query.as_of, recorded=query.recorded)
-    if query.target is not None:
-        notes = [note for note in notes if note.target == query.target]
-    if query.newest:
-        notes = [*{note.target: note for note in notes}.values()]
-    notes = sorted((note for note in notes if note.seq > query.after), key=lambda note: note.seq)
-    page = notes[: query.limit]
-    following = page[-1].seq if len(page) < len(notes) else None
+    page, following = asked.chat.internals.notes_page(**asked.query.model_dump(exclude={"content"}))
     report = documents.NotesReport.of(session_id=asked.session_id, notes=page, next=following)
     return Answer(report)
 

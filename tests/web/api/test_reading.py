@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext import NewMessage, Plan, Rewind
+from roocontext.log.encoding import decode
 from roocontext.log.spans import spans_of
 from roocontext.log.values import as_json
 from roocontext.reports.history import audit_rows, difference, message_rows
@@ -239,6 +240,20 @@ class TestNotes:
         row = talk.get("/notes?note=build&content=text&limit=1").json["notes"][0]
         assert row["content_json"] == '{"n":0}'
         assert talk.get("/notes").status == 400
+
+    def test_page_reads_only_its_own_notes(self, talk, monkeypatch):
+        contents = []
+
+        def recorded(content):
+            contents.append(content)
+            return decode(content)
+
+        for number in range(9):
+            talk.chat.note("build", {"n": number})
+        monkeypatch.setattr("roocontext.store.reading.notes.decode", recorded)
+        for query in ("limit=2", "limit=2&after=5", "newest=true"):
+            assert talk.get(f"/notes?note=build&{query}").status == 200
+        assert contents == ['{"n":0}', '{"n":1}', '{"n":5}', '{"n":6}', '{"n":8}']
 
 
 class TestFrame:
