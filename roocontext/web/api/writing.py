@@ -1,5 +1,6 @@
 """The operations that change a session, or would."""
 
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from roocontext.errors import (
     InvalidPlan,
     MessageNotFound,
     SessionArchived,
+    SessionExists,
     SessionNotFound,
     SessionPurged,
 )
@@ -68,15 +70,15 @@ def post_session(asked: Changing[bodies.NewSession]) -> Answer[documents.Session
 
 def put_session(asked: Changing[bodies.SessionToOpen]) -> Answer[documents.SessionReport]:
     """Open the session with this id, or create it if there is none yet."""
-    status = 200
+    values = asked.body.values()
     try:
         asked.store.session(asked.session_id)
-    except SessionPurged:
-        raise
     except SessionNotFound:
-        status = 201
-    chat = asked.store.open_session(asked.session_id, **asked.body.values())
-    return Answer(documents.session_report(chat), status)
+        with suppress(SessionExists):  # another request has created it since, or another owner
+            chat = asked.store.create(asked.session_id, **values)
+            return Answer(documents.session_report(chat), 201)
+    chat = asked.store.open_session(asked.session_id, **values)
+    return Answer(documents.session_report(chat))
 
 
 def patch_session(asked: Changing[bodies.SessionChange]) -> Answer[documents.SessionReport]:

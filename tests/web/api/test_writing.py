@@ -1,6 +1,7 @@
 """The operations that change a session: receipts, conditions, repetitions."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -106,6 +107,12 @@ class TestCreate:
         assert [answer.status for answer in answers] == [201, 200]
         assert answers[1].json["title"] == "one"
         assert web.client.ask("PUT", path, {"parent": web.store.create().id}).status == 409
+
+    def test_of_requests_at_once_one_creates_the_session(self, web):
+        path = session_path("opened at once")
+        with ThreadPoolExecutor(8) as threads:
+            answers = threads.map(lambda _: web.client.ask("PUT", path, {}).status, range(8))
+            assert sorted(answers) == [200] * 7 + [201]
 
 
 class TestChange:
