@@ -319,6 +319,8 @@ async def _body(operation: Operation, request: Request) -> Any:
         if raw:
             raise MalformedRequest("This operation takes no body.")
         return None
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise MediaTypeRefused("Send the body without a Content-Encoding.")
     media, _, parameters = request.headers.get("content-type", "").partition(";")
     if raw and media.strip().lower() != JSON:
         raise MediaTypeRefused(f"Send {JSON}.")

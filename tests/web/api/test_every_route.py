@@ -149,6 +149,7 @@ class TestRefusals:
             "application/json; charset=latin-1",
         ):
             assert ask(client, operation, content_type=media).status == 415
+        assert ask(client, operation, content_encoding="gzip").status == 415
 
 
 @every_operation
