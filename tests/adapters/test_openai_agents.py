@@ -176,6 +176,16 @@ def test_message_that_the_sdk_s_compaction_keeps_stays(driver):
     assert driver.items(session) == [QUESTION, *TURN]
 
 
+def test_item_that_the_sdk_s_compaction_keeps_with_a_change_is_shown_with_it(driver):
+    session = driver.session()
+    driver.add(session, TURN)
+    # As the SDK strips ids, which the API refuses without the reasoning before the answer.
+    changed = {name: value for name, value in ANSWER.items() if name != "id"}
+    assert changed != ANSWER
+    assert driver.run(session._atomic_replace_items([changed, COMPACTED]))
+    assert driver.items(session) == [changed, COMPACTED]
+
+
 def test_popped_compaction_goes_with_what_the_provider_added_though_uncovered(driver):
     session = driver.session()
     driver.add(session, TURN)

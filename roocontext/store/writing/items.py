@@ -74,8 +74,8 @@ class CompactedReply:
     """A message with a provider's compaction, as another program recorded it, and its covering.
 
     The covering hides all visible messages, or those in `hides`. `kept` are the messages that the
-    provider returned before its compaction: visible ones stay, and from the first other one on they
-    are written as companions, so that the view has all of them in this order.
+    provider returned before its compaction: visible messages of the same content stay, and from the
+    first other one on they are written as companions. So the view has all of them, in this order.
     """
 
     message: NewMessage

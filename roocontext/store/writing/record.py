@@ -289,15 +289,19 @@ def _covered(log: SessionLog, tail: Tail, visible: Sequence[Range], read: int) -
 def _matched(
     messages: Sequence[NewMessage], rows: Sequence[Message], *, in_order: bool
 ) -> tuple[list[int], list[NewMessage]]:
-    """The rows that the provider kept, found in order by their text, and its other messages."""
+    """The rows that the provider kept, found in order, and its other messages.
+
+    They are found by their text. `in_order`, only a row with the same content is one of them.
+    """
+    named = _content if in_order else _words
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for at, row in enumerate(rows):
-        places[_words(row)].append(at)
+        places[named(row)].append(at)
     kept: list[int] = []
     others: list[NewMessage] = []
     start = 0
     for message in messages:
-        candidates = places.get(_words(message), [])
+        candidates = places.get(named(message), [])
         index = bisect_left(candidates, start)
         if index == len(candidates) or (in_order and others):
             others.append(message)
@@ -305,6 +309,10 @@ def _matched(
             kept.append(rows[candidates[index]].seq)
             start = candidates[index] + 1
     return kept, others
+
+
+def _content(message: Message | NewMessage) -> tuple[str, str]:
+    return message.role, encode(message.content)
 
 
 def _words(message: Message | NewMessage) -> tuple[str, str]:
