@@ -122,11 +122,12 @@ def test_call_in_the_content_alone_is_answered_and_kept_in_the_skeleton():
     assert calls(LANGCHAIN.blocks("assistant", bare)[1]) == [(1, "c"), (2, "a")]
 
 
-def test_skeleton_keeps_the_ids_of_calls():
-    asked = message("ai", content="secret", id="m1", tool_calls=[CALL], usage_metadata={"x": 1})
+@pytest.mark.parametrize(("kind", "role"), [("ai", "assistant"), ("human", "user")])
+def test_skeleton_keeps_the_ids_of_calls(kind, role):
+    asked = message(kind, content="secret", id="m1", tool_calls=[CALL], usage_metadata={"x": 1})
     bare = LANGCHAIN.skeleton({**asked, "channel": "notes", "raw": ["m", "secret"]})
     assert bare == {
-        "type": "ai",
+        "type": kind,
         "channel": "notes",
         "data": {
             "content": "[redacted]",
@@ -134,5 +135,5 @@ def test_skeleton_keeps_the_ids_of_calls():
             "tool_calls": [{"name": "f", "args": {}, "id": "a", "type": "tool_call"}],
         },
     }
-    assert calls(LANGCHAIN.blocks("assistant", bare)[1]) == [(1, "a")]
-    LANGCHAIN.check("assistant", bare)
+    assert calls(LANGCHAIN.blocks(role, bare)[1]) == [(1, "a")]
+    LANGCHAIN.check(role, bare)

@@ -86,7 +86,7 @@ class _LangChain(ItemReader):
         bare: Block = {"content": REDACTED, **strings(data, "id", "tool_call_id", "status", "role")}
         if self.is_output(item):
             bare |= strings(data, "name")
-        if role_of(item) == "assistant" and (asked := _asked(item)):
+        elif asked := _asked(item):
             bare["tool_calls"] = [
                 {"name": string(call, "name"), "args": {}, "id": call["id"], "type": "tool_call"}
                 for call in asked
