@@ -289,11 +289,14 @@ class CheckpointLog:
 
         None if all were stored before, or there were none. The state may be outdated.
         """
-        shown: dict[str, list[bytes]] = {}
-        digests, seq = Digests(self.serde), 0
-        if state is not None and state.newest is not None:
-            shown, digests, seq = digests_by_channel(state.shown), state.digests, state.newest.seq
-        shorten = partial(shortened, shown=shown, digests=digests, seq=seq)
+
+        def shorten(sent: Sequence[Any]) -> tuple[Sequence[Any], Sequence[LeftMessages]]:
+            # Only here, because few writes are sends, and a session may show many messages.
+            if state is None or state.newest is None:
+                return sent, []
+            shown = digests_by_channel(state.shown)
+            return shortened(sent, shown, state.digests, state.newest.seq)
+
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
         for index, (channel, value) in enumerate(writes):
