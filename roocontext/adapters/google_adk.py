@@ -136,9 +136,10 @@ class RooContextSessionService(OverStore, BaseSessionService):
         lock = self._locks.setdefault((key, asyncio.get_running_loop()), asyncio.Lock())
         async with lock:
             new = _new_event(session, event)
+            appended: list[tuple[ConversationVersion, bool]] = []
             try:
-                revision, is_new = await self._given.run(
-                    lambda store: log.append_event(store, key, new)
+                await self._given.run(
+                    lambda store: appended.append(log.append_event(store, key, new))
                 )
             except SessionNotFound as error:
                 if error.session_id != key.session_id:  # the shared state, which was purged
@@ -149,10 +150,13 @@ class RooContextSessionService(OverStore, BaseSessionService):
                     f"Session {session.id} has events that were appended since it was read."
                     " Read it again before you append more."
                 ) from None
-            session.last_update_time = event.timestamp
-            session._storage_update_marker = _marker(revision)  # noqa: SLF001 - where ADK keeps it
-            if is_new or event not in session.events:
-                self._commit_event_to_session(session, event)
+            finally:
+                # A cancellation is raised after the event was stored, and ADK then appends others.
+                for revision, is_new in appended:
+                    session.last_update_time = event.timestamp
+                    session._storage_update_marker = _marker(revision)  # noqa: SLF001 - where ADK keeps it
+                    if is_new or event not in session.events:
+                        self._commit_event_to_session(session, event)
             return event
 
 

@@ -86,6 +86,30 @@ def test_branches_append_to_one_session_object(driver):
     assert len(driver.get(session).events) == 20
 
 
+def test_cancelled_append_leaves_the_session_object_as_it_is_stored(driver, monkeypatch):
+    session = driver.create()
+    append_event = google_adk_log.append_event
+
+    async def cancelled():
+        loop = asyncio.get_running_loop()
+        appending = loop.create_task(driver.service.append_event(session, text_event("asked")))
+
+        def cancel_first(*args):
+            loop.call_soon_threadsafe(appending.cancel)
+            return append_event(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(google_adk_log, "append_event", cancel_first)
+            with pytest.raises(asyncio.CancelledError):
+                await appending
+
+    driver.run(cancelled())
+    # As ADK seals an invocation that was aborted.
+    driver.append(session, text_event("stopped"))
+    assert driver.texts(session) == ["asked", "stopped"]
+    assert driver.get(session) == session
+
+
 @pytest.mark.parametrize("event", [text_event("x"), changed(a=1)], ids=["message", "state"])
 def test_threads_append_to_one_session_each_in_its_own_event_loop(driver, monkeypatch, event):
     session = driver.create()
