@@ -149,7 +149,7 @@ class InvalidOption(RooContextError, ValueError):
     """An argument has an invalid value."""
 
     category = Category.USAGE
-    advice = "Nothing was done. The reference lists the values that are allowed."
+    advice = "Nothing was done."
     name: str = ""
 
 

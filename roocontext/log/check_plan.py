@@ -122,7 +122,9 @@ def check_hides(
                 raise InvalidPlan(f"Rows of {lo}-{hi} are hidden already.")
         held = sorted(seq for seq in pinned if lo <= seq <= hi)
         if held:
-            raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
+            raise InvalidPlan(
+                f"Entry {held[0]} is pinned, or shares a tool call with a pinned one.", pinned=held
+            )
 
 
 def _check_ranges(plan: Plan) -> None:
@@ -154,7 +156,7 @@ def _check_new_rows(plan: Plan) -> None:
 def _check_smaller(plan: Plan) -> None:
     counts = plan.counts
     if counts is None:
-        raise InvalidPlan("It carries no counts of the context before and after.")
+        raise InvalidPlan("The plan carries no counts of the context before and after.")
     if not counts.shrinks:
         before, after = counts.before.tokens, counts.after.tokens
         raise InvalidPlan(

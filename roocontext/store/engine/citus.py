@@ -191,7 +191,7 @@ def _lock(connection: Connection, tables: Sequence[str]) -> None:
     writers = connection.execute(sql(_WRITERS), {"tables": list(tables)}).scalar_one()
     if writers:
         raise DistributionRefused(
-            f"{writers} other transactions are writing to the store.", advice=_STOP
+            f"Other transactions are writing to the store: {writers}.", advice=_STOP
         )
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE}'")
     try:

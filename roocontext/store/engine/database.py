@@ -130,7 +130,9 @@ class Operations(ABC, Generic[AView]):
             try:
                 return self._once(mode, operation, keep=keep)
             except UniqueViolation:  # which no operation expects: it belongs to no session
-                raise HistoryCorrupt("A row of no session blocks this write.") from None
+                raise HistoryCorrupt(
+                    "A row that belongs to no session blocks this write."
+                ) from None
             except StoreUnavailable as error:
                 if error.facts.get("code") not in RETRYABLE:
                     raise
@@ -152,7 +154,10 @@ class Operations(ABC, Generic[AView]):
         keep: bool = True,
     ) -> Result:
         if writes and self._engine.read_only:
-            raise StoreReadOnly("The store was opened read-only.")
+            raise StoreReadOnly(
+                "The store was opened read-only.",
+                advice="Nothing was changed. To write, open it without read_only.",
+            )
         hold = self._connections.hold(writes=writes)
         try:
             tx = hold.begin(mode, self._scope)
@@ -297,7 +302,7 @@ class Database(Operations[Transaction]):
 
 
 def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:
-    spent = f"{waited:.0f} seconds"
+    spent = f"{waited:.0f} s"
     tried = f"this waited {spent}" if number == 1 else f"this was tried {number} times in {spent}"
     return StoreUnavailable(f"{error.fact.rstrip('.')}; {tried}.", **error.facts)
 

@@ -294,7 +294,7 @@ class Verifier:
             if getattr(self._standing, name) != value:
                 raise _bad(
                     self._seq + 1 if name == "last_seq" else None,
-                    f"the session's {name} does not agree with its log",
+                    f"the session's row and its log differ in {name}",
                 )
         saved = self._saved
         if saved and saved.seq == 0 and saved.hash != GENESIS.hex():

@@ -217,7 +217,9 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
                 f"Entry {seq} is not a {'live' if plan.compat else 'visible'} message."
             )
         if seq in pins:
-            raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
+            raise InvalidPlan(
+                f"Entry {seq} is pinned, or shares a tool call with a pinned one.", pinned=[seq]
+            )
         if block not in outputs[seq]:
             raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
         new = after[seq, block]

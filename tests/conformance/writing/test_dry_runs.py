@@ -70,7 +70,7 @@ def test_preview_works_on_a_read_only_store(lab: Any, reading: Any) -> None:
     assert outcome.changed
     assert seqs(outcome.view) != shown(chat)
     if lab.engine != "memory":
-        with pytest.raises(StoreReadOnly):
+        with pytest.raises(StoreReadOnly, match="To write, open it without read_only"):
             context.truncate(same)
     done = context.truncate(chat)
     assert [step.committed.rows for step in done.steps] == [
