@@ -1,4 +1,4 @@
-"""A hook of MkDocs: adds the pages that are made from the code to the site.
+"""A hook of MkDocs: adds the pages that are made from the code, and the list of decisions.
 
 These are the references of the API (`tools/api_pages.py`), of the command line
 (`tools/cli_reference.py`) and of the HTTP API (`tools/http_reference.py`). They are not kept in the
@@ -32,3 +32,14 @@ def on_files(files: Any, config: Any) -> Any:
     for path, text in generated().items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001 - MkDocs's own
+    """List the decisions on the page that introduces them."""
+    if page.file.src_uri != "decisions/index.md":
+        return markdown
+    rows = ["| | |", "|---|---|"]
+    for path in sorted(Path(config.docs_dir, "decisions").glob("0*.md")):
+        number, title = path.read_text().splitlines()[0].removeprefix("# ").split(maxsplit=1)
+        rows.append(f"| [{number}]({path.name}) | {title} |")
+    return "\n".join([markdown, *rows, ""])
