@@ -183,7 +183,10 @@ def draw_secured(screen: Screen, answer: "documents.Secured") -> None:
     if answer.dry_run:
         screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
     else:
-        screen.line("Secured the database. Programs that are connected must connect again.")
+        screen.line(
+            "Secured the database. Restart programs that opened it without an owner: unless they are"
+            " administrators, they see no session now."
+        )
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:
