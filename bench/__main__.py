@@ -1,4 +1,4 @@
-"""`python -m bench`: print every line, and how many budgets are met.
+"""`python -m bench`: print every line, and how many are within their budget.
 
 It always ends well when it could measure: a budget that is not met is a fact to read, not a
 failure, because times on a shared machine are no test.
@@ -88,7 +88,8 @@ def _sizes(arguments: argparse.Namespace) -> Sizes:
 
 def _summary(found: list[Line]) -> str:
     missed = [line.key for line in found if not line.met]
-    told = f"{len(found) - len(missed)} of {len(found)} budgets are met."
+    kept = len(found) - len(missed)
+    told = f"{kept} of {len(found)} lines are within their budget, or have none."
     return f"{told} Not met: {', '.join(missed)}." if missed else told
 
 

@@ -138,7 +138,7 @@ def test_report_for_people_has_the_same_lines(runs: dict[str, str], lines: dict[
         verdicts = [row.split()[2] for row in rows if told in row]
         assert len(verdicts) == 1, told
         assert verdicts[0] in {"yes", "NO"}
-    assert "budgets are met" in runs["text"].splitlines()[-1]
+    assert "lines are within their budget" in runs["text"].splitlines()[-1]
     assert "after VACUUM" in runs["text"]
 
 
