@@ -192,7 +192,7 @@ def _shallow(value: Any) -> bool:
 def _odd(value: Any) -> str | None:
     if isinstance(value, dict):
         odd = ((i, type(key).__name__) for i, key in enumerate(value) if type(key) is not str)
-        return next((f"key {i} is a {kind}, not a string" for i, kind in odd), None)
+        return next((f"key {i} is of the type {kind}, not a string" for i, kind in odd), None)
     if isinstance(value, float) and not math.isfinite(value):
         return "is not a finite number"
     if value is None or isinstance(value, list) or type(value) in (str, int, float, bool):

@@ -116,8 +116,8 @@ class Store:
         A write waits for other writers for `lock_timeout` seconds: 10 on PostgreSQL, 30 on SQLite.
         The other options are for PostgreSQL only. `statement_timeout` ends a statement after so
         many seconds. Statements are prepared unless a pooler is detected; `prepare` overrides that.
-        `on_begin` are statements, with values for $1 and $2, that are sent with each BEGIN. Either
-        of the two makes each statement a transaction of its own.
+        `on_begin` are statements, with values for $1 and $2, that are sent with each BEGIN. With
+        `statement_timeout` or `on_begin`, even a single statement is sent in a transaction block.
 
         The `observer` is called when an operation starts and ends, with its times and counts.
         """

@@ -89,6 +89,6 @@ def _damage(shape: _Shape, rows: Sequence[tuple[Any, ...]]) -> HistoryCorrupt:
                 at = None if seq is None else row[seq]
                 at = at if isinstance(at, int) else None
                 where = "" if at is None else f" in entry {at}"
-                what = "NULL" if value is None else f"a {type(value).__name__}"
+                what = "NULL" if value is None else f"a value of the type {type(value).__name__}"
                 return HistoryCorrupt(f"{name} holds {what}{where}.", seq=at)
     return HistoryCorrupt("A stored row has values of wrong types.")
