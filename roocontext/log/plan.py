@@ -82,7 +82,7 @@ class Counts(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Value):
-    """A change of the session whose last fold entry was `head_seq`.
+    """A change of the session whose head was `head_seq`.
 
     `hides` are ascending ranges of seq: every live message in them is hidden. One of the `rows` is
     the summary or marker: the first, unless `lead` companions precede it. They are placed right

@@ -58,7 +58,7 @@ class Unpin:
 class Rewind:
     """A rewind to right after entry `to`, which may be an entry of the same batch.
 
-    With `head_seq` it is only written if that is the last fold entry before it. `ts` is when the
+    With `head_seq` it is only written if that is the head before it. `ts` is when the
     agent went back.
     """
 
