@@ -131,15 +131,19 @@ def matrix(found: dict[str, dict[str, list[str]]]) -> str:
 
 
 def details(found: dict[str, dict[str, list[str]]]) -> str:
-    sections = []
-    for store in STORES:
-        rows = [
-            f"| {name} | {verdict} | {detail.replace('|', chr(92) + '|')} |"
-            for name, (verdict, detail) in found[store.name].items()
-        ]
-        title = f"### {store.name}\n\n{store.package} {version(store.package)}"
-        sections.append("\n".join([title, "", "| check | | |", "|---|---|---|", *rows, ""]))
-    return "\n".join(sections)
+    """What each check found, beyond what the matrix shows, and in which stores."""
+    stores: dict[tuple[str, str], list[str]] = {}
+    for check in CHECKS:
+        for store in STORES:
+            verdict, detail = found[store.name].get(check.name, ["kept", ""])
+            if detail and sign(verdict, detail) not in {"n/a", "in memory"}:
+                stores.setdefault((check.name, detail), []).append(store.store)
+    rows = ["| check | found | stores |", "|---|---|---|"]
+    for (name, detail), those in stores.items():
+        rows.append(f"| {name} | {detail.replace('|', chr(92) + '|')} | {', '.join(those)} |")
+    packages = dict.fromkeys(store.package for store in STORES)
+    versions = ", ".join(f"{package} {version(package)}" for package in packages)
+    return "\n".join([f"Run with {versions}.", "", *rows]) + "\n"
 
 
 def promises() -> str:
