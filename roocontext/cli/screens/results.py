@@ -184,8 +184,8 @@ def draw_secured(screen: Screen, answer: "documents.Secured") -> None:
         screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
     else:
         screen.line(
-            "Secured the database. Restart programs that opened it without an owner: unless they are"
-            " administrators, they see no session now."
+            "Secured the database. Restart programs that opened it without an owner: unless they"
+            " are administrators, they see no session now."
         )
 
 
