@@ -97,7 +97,7 @@ def wrong_compactions(rows: Any, form: str, sent: list[Any], model: str | None =
     shown = [row for row in rows if row.compacted is not None]
     own = [row.content[row.compacted.block] for row in shown if row.format == form]
     if blocks == [] and form == "anthropic" and model != CLAUDE:
-        own = []  # a model that does not compact gets the text
+        own = []  # the newest reply may be of a model that does not compact, which gets the text
     found = [f"{len(blocks)} compactions"] if blocks != own else []
     marks = {
         str(block.get("content") or block.get("encrypted_content")): row.compacted is not None

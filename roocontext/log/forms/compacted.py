@@ -141,12 +141,12 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
 
 
 def _takes(form: str, model: str | None, message: Message, made: Compaction) -> bool:
-    """Return True if a model accepts the compaction of its form as it is stored."""
+    """True if a model accepts the compaction of its form as it is stored, or may be the maker."""
     if made.text is None:
         return can_read(model, message.model)
-    if is_same_model(model, message.model):
+    if model is None or is_same_model(model, message.model):
         return True
-    return model is not None and model_groups["compacts"](model) == form
+    return model_groups["compacts"](model) == form
 
 
 def _made(message: Message) -> Compaction | None:
