@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -159,18 +160,12 @@ def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
         meeting.wait()
         return "What was done."
 
-    outcomes: list[Any] = []
-
-    def run() -> None:
+    def run(_: int) -> str:
         context = ContextManager("gpt-4o", limit=WINDOW, summariser=slow)
-        outcomes.append(context.manage(memory.session(chat.id)))
+        return context.manage(memory.session(chat.id)).status
 
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcome.status for outcome in outcomes) == ["condensed", "conflict"]
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(run, range(2))) == ["condensed", "conflict"]
     assert len(changes_since(chat, said[-1])) == 1
 
 

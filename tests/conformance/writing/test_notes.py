@@ -1,6 +1,5 @@
 """Notes: what repeats them safely, and which of them counts."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -194,11 +193,8 @@ def test_updates_at_once_keep_each_other(lab):
     def update(number):
         lab.store.session("s").update_metadata({f"k{number}": number})
 
-    threads = [threading.Thread(target=update, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(update, range(8)))
     assert lab.store.session("s").info().metadata == {f"k{n}": n for n in range(8)}
 
 
