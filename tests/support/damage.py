@@ -295,6 +295,15 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "purge": lambda store, chat: store.purge(chat.id),
     "purge again": lambda store, chat: store.purge(chat.id),
 }
+CALLS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
+OF_THE_STORE = {
+    *("overview", "changes", "change_cursor", "search", "usage of all", "usage by day", "sessions"),
+    *("sessions after", "sessions since", "sessions where", "purged", "find", "index", "ping"),
+    *("drop_index", "purge by a rule", "purge by a rule in a dry run"),
+}
+"""The calls that name no session, or may name one that does not exist."""
+SILENT = {"uncovered_since", "newest_notes", "noted", "answer", "first_written"}
+"""The calls that find nothing in a session that does not exist, and do not ask for it."""
 
 
 def _observed(chat: Any) -> Any:

@@ -139,7 +139,7 @@ def read_excerpt(
     MessageNotFound is raised if the extent does not have the entry that the place names.
     """
     overview = overview_of(log)
-    if overview is None:
+    if overview is None or overview.info.archived_at is not None:
         read_head(log)  # which raises the reason
         raise AssertionError
     auditor = Auditor(log, as_of, last=overview.info.last_seq)

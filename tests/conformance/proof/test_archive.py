@@ -21,6 +21,7 @@ from roocontext.errors import (
 )
 from roocontext.formats import import_paths, jsonl
 from roocontext.store.writing import archived as archived_sessions
+from support.damage import CALLS, OF_THE_STORE, SILENT, build
 from support.dialogue import fill, restored, state, text, work
 
 SECRET = "hunter2-the-secret-password"
@@ -86,40 +87,23 @@ def test_archived_session_is_listed_as_it_was(lab, folder):
     assert store.sessions(parent=chat.id)[0].session_id == child.id
 
 
-READS = {
-    "session": lambda store, chat: store.session(chat.id),
-    "open_session": lambda store, chat: store.open_session(chat.id),
-    "create": lambda store, chat: store.create(chat.id),
-    "view": lambda _, chat: chat.view(),
-    "view as of": lambda _, chat: chat.view(as_of=1),
-    "info": lambda _, chat: chat.info(),
-    "audit": lambda _, chat: list(chat.audit()),
-    "stored": lambda _, chat: list(chat.internals.stored()),
-    "head": lambda _, chat: chat.head(),
-    "verify": lambda _, chat: chat.verify(),
-    "append": lambda _, chat: chat.append("user", "more"),
-    "append again": lambda _, chat: chat.append("user", "once", client_id="once"),
-    "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
-    "rewind": lambda _, chat: chat.rewind(to=1),
-    "fork": lambda _, chat: chat.fork(),
-    "turn": lambda _, chat: chat.turn().__enter__(),
-    "search": lambda store, chat: store.search("word", session=chat.id),
-    "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
-}
+ERASING = {"redact", "redact in a dry run", "purge", "purge again", "purge in a dry run"}
 
 
-def test_use_of_an_archived_session_names_the_file_and_its_digest(store, chat, folder):
-    fill(chat, 2)
-    chat.append("user", "once", client_id="once")
+def test_use_of_an_archived_session_names_the_file_and_its_digest(store, folder):
+    chat = build(store)
+    head = chat.head()
     one = archived(store, chat, folder)
-    for name, read in READS.items():
+    for name in CALLS.keys() - OF_THE_STORE - SILENT - ERASING:
         with pytest.raises(SessionArchived) as caught:
-            read(store, chat)
+            CALLS[name](store, chat)
         error = caught.value
         assert (error.session_id, error.file, error.digest) == (chat.id, one.file, one.digest), name
-        assert (error.seq, error.hash) == (3, one.last_hash)
+        assert (error.seq, error.hash) == (head.seq, head.hash)
         assert one.file in str(error)
         assert one.digest in str(error)
+    with pytest.raises(SessionArchived):
+        store.search("word", session=chat.id)
     assert hashlib.sha256(Path(one.file).read_bytes()).hexdigest() == one.digest
 
 

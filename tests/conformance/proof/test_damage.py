@@ -14,7 +14,7 @@ from roocontext.log.counting import BYTES
 from roocontext.log.times import Times
 from roocontext.store.engine.schema import metadata
 from roocontext.store.internals import SessionInternals
-from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
+from support.damage import CALLS, REDACTED, REDACTION_ROW, SECRET, Damage, build, damages
 from support.dialogue import fill, work
 
 UNPROVED = {
@@ -23,7 +23,6 @@ UNPROVED = {
 }
 """Numbers and names that nothing but the cell itself holds."""
 
-OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
 SAMPLES = {"file": 12, "postgres": 4}
 """How many damages `make test` tries on each engine, of some thousands."""
 KNOWN = (
@@ -63,7 +62,7 @@ def test_every_operation_is_tried():
         for name, member in inspect.getmembers(kind, callable)
         if not name.startswith("_") and name not in ("open", "close", "internals")
     }
-    assert public == {name.split()[0] for name in OPERATIONS} - {"clear"}
+    assert public == {name.split()[0] for name in CALLS} - {"clear"}
 
 
 def test_damage_is_a_typed_error(bare):
@@ -168,7 +167,7 @@ def _faults(lab: Any, damage: Damage) -> list[str]:
 
 def _asked(store: Any, chat: Any, damage: Damage) -> list[str]:
     faults = []
-    for name, operation in OPERATIONS.items():
+    for name, operation in CALLS.items():
         try:
             answer = operation(store, chat)
         except RooContextError as error:

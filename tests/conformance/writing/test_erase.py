@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
+from support.damage import CALLS, OF_THE_STORE, SILENT, build
 from support.dialogue import call, fill, result, seqs, state, text
 
 SECRET = "hunter2-the-secret-password"
@@ -89,35 +90,21 @@ def test_purge_leaves_its_receipt(store, clock):
     done = store.purge(chat.id)
     assert (done.session_id, done.entries, done.messages) == (chat.id, 5, 4)
     assert (done.bytes, done.last_hash, done.purged_at) == (info.bytes, head.hash, 77_000)
-    for ask in (
-        lambda: store.session(chat.id),
-        chat.view,
-        chat.head,
-        chat.info,
-        chat.stats,
-        chat.verify,
-        chat.rebuild,
-        chat.pins,
-        chat.fork,
-        chat.undo,
-        lambda: list(chat.audit()),
-        lambda: chat.append("user", "x"),
-        lambda: chat.append("user", "x", client_id="c", expected_seq=5),
-        lambda: chat.append_many([]),
-        lambda: chat.rewind(to=0),
-        lambda: chat.set_title("x"),
-        lambda: chat.redact(2),
-        lambda: chat.message(2),
-        lambda: chat.notes("pin"),
-    ):
-        with pytest.raises(SessionPurged) as caught:
-            ask()
-        assert caught.value.receipt["last_hash"] == head.hash
-        assert caught.value.session_id == chat.id
-    with pytest.raises(SessionPurged):
-        store.create(chat.id)
     again = store.purge(chat.id)
     assert (again.entries, again.last_hash, again.purged_at) == (5, head.hash, 77_000)
+
+
+def test_use_of_a_purged_session_names_its_receipt(store):
+    chat = build(store)
+    head = chat.head()
+    store.purge(chat.id)
+    calls = {**CALLS, "append nothing": lambda _, chat: chat.append_many([])}
+    purging = {"purge", "purge again", "purge in a dry run"}
+    for name in calls.keys() - OF_THE_STORE - SILENT - purging:
+        with pytest.raises(SessionPurged) as caught:
+            calls[name](store, chat)
+        assert caught.value.receipt["last_hash"] == head.hash, name
+        assert caught.value.session_id == chat.id
 
 
 def test_purge_hurts_no_fork(store):
