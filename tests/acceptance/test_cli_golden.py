@@ -6,6 +6,7 @@ writes the golden files anew.
 """
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,16 +14,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
+from typing import Any, get_type_hints
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic.json_schema import models_json_schema
 
 from roocontext.cli import app  # noqa: F401 - registers all commands
 from roocontext.cli.command_context import described
 from roocontext.reports.catalogue import DOCUMENTS
 from support import showcase
 from support.cli_process import CommandLine, CommandLines, Done, preloaded
-from support.document_models import model_of, schema
 from support.examples import everyday
 
 GOLDEN = Path(__file__).with_name("golden_cli")
@@ -231,6 +233,37 @@ def is_narrowed(words: list[str], by: str) -> bool:
         case ["usage", *rest]:
             return not rest or rest[0].startswith("--")
     return by in words
+
+
+# The documents as pydantic models: those of `reports`, and the library's own values
+
+
+def model_of(kind: type) -> type[BaseModel]:
+    """The model of a document; of a value of the library, one that has its fields."""
+    if issubclass(kind, BaseModel):
+        return kind
+    fields: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind).items()}
+    return create_model(
+        kind.__name__, __config__=ConfigDict(extra="forbid"), __doc__=kind.__doc__, **fields
+    )
+
+
+def schema() -> Any:
+    """The JSON schema of all documents: names and types, not the prose."""
+    models = [(model_of(kind), "serialization") for kind in DOCUMENTS.values()]
+    found = json.dumps(bare(models_json_schema(models)[1]))
+    # pydantic 2.12 puts the module before a name that a value and the model made of it share.
+    return json.loads(re.sub(r"\b(?:[a-z_]+__)+(?=[A-Z])", "", found))
+
+
+def bare(part: Any) -> Any:
+    """A part of a schema without titles and descriptions; a property may be called so."""
+    if isinstance(part, list):
+        return [bare(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    prose = [key for key in ("title", "description") if isinstance(part.get(key), str)]
+    return {key: bare(value) for key, value in part.items() if key not in prose}
 
 
 def fits_its_model(done: list[tuple[str, Done]]) -> None:
