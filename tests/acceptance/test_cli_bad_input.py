@@ -550,7 +550,8 @@ def test_nonsense_for_a_seq_is_refused(seq: str, run: CommandLine) -> None:
         *("append new hello --id parser\x01\ud800", "append new hello --client-id request-1"),
         *("append parser", "title parser ''", "verify --head x"),
         *("search", "search x --role boss", "search x --where a", "search x --after x"),
-        "search x -n 0",
+        *("search x -n 0", "usage --all", "usage --family", "usage --by week"),
+        *("usage parser --by day", "usage parser --since 7d"),
     ],
 )
 def test_misspelled_command_is_refused(words: str, run: CommandLine) -> None:

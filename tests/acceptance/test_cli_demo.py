@@ -43,13 +43,6 @@ def test_demo_writes_what_it_prints(tmp_path: Path, command_line: CommandLines) 
     run = command_line(folder=tmp_path)
     done = run("demo", "here and there")
     assert (done.code, done.err) == (0, "")
-    chapters = [line for line in done.out.splitlines() if line and not line.startswith(" ")]
-    for begin in (
-        *("A coding agent", "The manager acts: cleared", "The manager acts: condensed"),
-        *("Truncate", "Rewind past the condensation", "Undo", "How full its window is now"),
-        *("The audit", "Verify", "Look around"),
-    ):
-        assert sum(line.startswith(begin) for line in chapters) == 1, begin
     commands = [line.strip() for line in done.out.splitlines() if line.startswith("  roocontext ")]
     assert len(commands) == 4
     (exported,) = [line for line in done.out.splitlines() if line.startswith("  export ")]

@@ -18,11 +18,6 @@ OLD = int(datetime(2025, 11, 1, tzinfo=UTC).timestamp() * 1_000)
 
 
 @pytest.fixture
-def run(database: str, command_line: CommandLines) -> CommandLine:
-    return command_line(database)
-
-
-@pytest.fixture
 def store(database: str) -> Iterator[Store]:
     """Sessions of November and December 2025, with one of the command line's time."""
     clock = SetClock(OLD)
@@ -35,14 +30,8 @@ def store(database: str) -> Iterator[Store]:
 
 def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> None:
     planned = run("purge", "--older-than", "60d", "--dry-run")
-    assert planned.code == 0
-    assert "november" in planned.out
-    assert "title of november" in planned.out
     assert "This would delete 1 session with 1 message, 20 B." in planned.out
     assert len(store.sessions()) == 3
-    refused = run("purge", "--older-than", "60d")
-    assert refused.code == Code.USAGE
-    assert "standard input is not a terminal. Use --yes or --dry-run." in refused.err
     done = run("purge", "--older-than", "2026-01-01", "--yes", "--json").document
     names = [row["session_id"] for row in done["sessions"]]
     assert sorted(names) == ["december", "november"]

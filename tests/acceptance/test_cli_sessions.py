@@ -50,19 +50,6 @@ def ids(done: Done) -> list[str]:
     return [row[0].strip() for row in rows(done)]
 
 
-def test_row_has_what_finds_a_session_again(run: CommandLine) -> None:
-    heading, *lines = run("sessions").out.splitlines()
-    assert heading.split() == ["id", "age", "full", "messages", "title", "or", "first", "prompt"]
-    assert [line.split(maxsplit=1)[0] for line in lines] == [
-        "0f3a77c1-other",
-        "0f3a77c1d",
-        "old-one",
-    ]
-    assert lines[1].endswith("Why does the parser drop the last token…")
-    assert lines[2].endswith("  1  an old title")
-    assert [line.split()[1:3] for line in lines] == [["1", "h"], ["1", "d"], ["7", "wk"]]
-
-
 @pytest.mark.parametrize("columns", [20, 40, 56, 80, 120])
 def test_session_is_one_row_on_every_screen(run: CommandLine, columns: int) -> None:
     lines = run("sessions", env={"COLUMNS": str(columns)}).out.splitlines()
