@@ -59,19 +59,6 @@ def test_undo_of_a_plan_keeps_later_messages(kind: str, chat: Session, run: Comm
     assert seqs(chat) == [*range(1, 10), 11]
 
 
-def test_undo_takes_back_the_newest_change(chat: Session, run: CommandLine) -> None:
-    clearing = chat.commit(Plan.clear(chat.view(), [(3, 0)])).seq
-    summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
-    rewind = chat.rewind(to=summary).seq
-    assert rewind is None  # nothing came after it
-    rewind = chat.rewind(to=clearing).seq
-    # The rewind took the summary back: it is not live, but the rewind itself can be undone.
-    assert undone(run) == ("rewind", rewind)
-    redone = chat.head_seq()
-    assert undone(run) == ("rewind", redone)
-    assert undone(run, "--of", str(redone + 1)) == ("rewind", redone + 1)
-
-
 def test_undo_of_a_rewind_with_later_messages_is_refused(chat: Session, run: CommandLine) -> None:
     summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
     chat.uncover(summary)
