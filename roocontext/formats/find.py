@@ -205,8 +205,7 @@ def _importer_of(path: Path) -> Importer | None:
         record = _record(read_bytes(path))
         return _first(lambda tool: tool.looks_like_document(record))
     with opened(path) as file:
-        records = map(_record, _first_lines(file))
-        return next(filter(None, map(_importer_of_record, records)), None)
+        return next(filter(None, map(_importer_of_line, _first_lines(file))), None)
 
 
 def _importers_of_tables(tables: Tables) -> list[Importer]:
@@ -218,7 +217,10 @@ def _first_lines(file: BinaryIO) -> Iterator[bytes]:
     return islice(iter(lambda: file.readline(_LONGEST), b""), _LINES)
 
 
-def _importer_of_record(record: Any) -> Importer | None:
+def _importer_of_line(text: bytes) -> Importer | None:
+    record = _record(text)
+    if record is None:  # a program may be writing it
+        return _first(lambda tool: bool(tool.marks) and all(mark in text for mark in tool.marks))
     return _first(lambda tool: tool.looks_like(record))
 
 

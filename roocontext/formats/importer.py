@@ -32,7 +32,8 @@ class Importer:
     file whatever it holds. In a folder, only files are considered that end in `.jsonl` or that
     `is_candidate` accepts. If no importer claims a file that is a database, `is_database` checks
     its tables; for a database on a server this is the only check. For another file, `looks_like`
-    checks its first records, or `looks_like_document` the value of a JSON document.
+    checks its first records, or `looks_like_document` the value of a JSON document. For a line that
+    is cut off, `marks` decide: texts that a record of the tool has.
 
     `places` are the tool's folders; they may begin with `~` or a variable, and have patterns.
     `also` are other tools whose sessions are read too. `lists` are the fields of records in files
@@ -50,6 +51,7 @@ class Importer:
     is_database: Callable[[Tables], bool] = _never
     looks_like: Callable[[Any], bool] = _never
     looks_like_document: Callable[[Any], bool] = _never
+    marks: tuple[bytes, ...] = ()
     lists: tuple[frozenset[str], ...] = ()
 
     def read(self, place: Place) -> Iterator[Source]:

@@ -265,5 +265,6 @@ IMPORTER: Final = Importer(
         *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
     ),
     looks_like=_looks_like,
+    marks=(b'"uuid"', b'"sessionId"'),
     lists=(frozenset({"display", "pastedContents"}),),
 )

@@ -172,6 +172,7 @@ IMPORTER: Final = Importer(
         for folder in ("sessions", "archived_sessions")
     ),
     looks_like=_looks_like,
+    marks=(b'"payload"',),
     lists=(
         frozenset({"session_id", "ts", "text"}),
         frozenset({"id", "thread_name", "updated_at"}),
