@@ -42,7 +42,11 @@ _PAGE: Final = 100
 
 
 def place_of(named: str | Path) -> Place:
-    """The place that a path or URL names. A driver in a URL is ignored: `postgresql+asyncpg://`."""
+    """The place that a path or URL names. A driver in a URL is ignored: `postgresql+asyncpg://`.
+
+    The path of a place is absolute: a session's metadata records it, and the importers read the
+    names of the folders above.
+    """
     if not isinstance(named, str | Path):
         raise InvalidOption("A path must be a string or a Path.", name="paths")
     url = _URL.fullmatch(named) if isinstance(named, str) else None
@@ -50,14 +54,18 @@ def place_of(named: str | Path) -> Place:
         case None if "\0" in str(named):
             raise InvalidOption("The name of a file has no NUL.", name="paths")
         case None:
-            return Path(named)
+            return _absolute(named)
         case "postgresql" | "postgres":
             return ServerUrl(f"postgresql://{url[2]}" if url else "")
         case "sqlite" if url and url[2].startswith("/"):
-            return Path(url[2][1:].partition("?")[0])
+            return _absolute(url[2][1:].partition("?")[0])
     raise InvalidOption(
         "A database to import from is an SQLite file or a PostgreSQL server.", name="paths"
     )
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - keeps links
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,7 @@ def reporting(place: Place, problems: list[Problem]) -> Iterator[None]:
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     """Connect to a file. Not immutable: the newest rows may still be in the write-ahead log."""
-    url = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+    url = f"file:{quote(os.fsencode(path))}?mode=ro"
     connection = sqlite3.connect(url, uri=True, isolation_level=None)
     # The driver refuses text that is not UTF-8, and quotes it.
     connection.text_factory = lambda text: text.decode(errors="replace")

@@ -26,7 +26,7 @@ def _never(_: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Importer:
-    """An importer: it finds, recognises and reads the sessions of one tool.
+    """An importer: it finds, recognises and reads the sessions of one tool. Paths are absolute.
 
     The checks of a path, in this order: `is_folder` claims a folder as one source, and `is_file` a
     file whatever it holds. In a folder, only files are considered that end in `.jsonl` or that

@@ -60,31 +60,37 @@ def somebody_else() -> Iterator[None]:
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Outcome]]:
-    """Imports a folder here as somebody else, from inside: the folders above are root's own."""
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter: they may not enter those above `tmp_path`."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def inside(open_folder: Path) -> Callable[..., list[Outcome]]:
+    """Imports a folder here as somebody else."""
 
     def imported(name: str, closed: Path, **options: Any) -> list[Outcome]:
         with Store.open(":memory:") as other:
-            list(import_paths(other, [tmp_path / name]))  # what is loaded late is loaded now
+            list(import_paths(other, [open_folder / name]))  # what is loaded late is loaded now
         closed.chmod(0)
         try:
             with Store.open(":memory:") as other, somebody_else():
-                return list(import_paths(other, [Path(name)], **options))
+                return list(import_paths(other, [open_folder / name], **options))
         finally:
             closed.chmod(0o755)
 
-    tmp_path.chmod(0o755)
-    monkeypatch.chdir(tmp_path)
     return imported
 
 
-def test_files_without_permission_are_named_and_the_rest_is_taken(inside, tmp_path):
+def test_files_without_permission_are_named_and_the_rest_is_taken(inside, open_folder):
     for name in ("a", "b", "closed/c"):
-        talk(tmp_path / "home" / f"{name}.jsonl")
-    (tmp_path / "home" / "a.jsonl").chmod(0)
-    found = inside("home", tmp_path / "home" / "closed")
+        talk(open_folder / "home" / f"{name}.jsonl")
+    (open_folder / "home" / "a.jsonl").chmod(0)
+    found = inside("home", open_folder / "home" / "closed")
     assert taken(found) == ["claude-code:b"]
-    denied = [f"home/{name}: Permission denied" for name in ("a.jsonl", "closed")]
+    denied = [f"{open_folder}/home/{name}: Permission denied" for name in ("a.jsonl", "closed")]
     assert sorted(told(found)) == denied
 
 
@@ -110,29 +116,31 @@ def storage(top: Path) -> Path:
     return top / "storage"
 
 
-def test_link_into_a_closed_folder_does_not_end_the_import(inside, tmp_path):
-    top = tmp_path / "top"
+def test_link_into_a_closed_folder_does_not_end_the_import(inside, open_folder):
+    top = open_folder / "top"
     talk(top / "a.jsonl")
     talk(top / "z" / "z.jsonl")
     sessions = storage(top) / "session"
-    closed = closed_link(tmp_path, top / "link")
+    closed = closed_link(open_folder, top / "link")
     (sessions / "b").symlink_to(closed / "inside")
     found = inside("top", closed)
     assert sorted(taken(found)) == ["claude-code:a", "claude-code:z", "opencode:ses_1"]
-    denied = [f"top/{name}: Permission denied" for name in ("link", "storage/session/b")]
+    denied = [
+        f"{open_folder}/top/{name}: Permission denied" for name in ("link", "storage/session/b")
+    ]
     assert sorted(told(found)) == denied
 
 
 @pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_messages_in_an_unreadable_folder_are_reported(inside, tmp_path, closed, dry_run):
-    found = inside("storage", storage(tmp_path) / closed, dry_run=dry_run)
-    assert told(found) == [f"storage/{closed}: Permission denied"]
+def test_messages_in_an_unreadable_folder_are_reported(inside, open_folder, closed, dry_run):
+    found = inside("storage", storage(open_folder) / closed, dry_run=dry_run)
+    assert told(found) == [f"{open_folder}/storage/{closed}: Permission denied"]
 
 
-def test_document_that_may_not_be_read_is_reported(inside, tmp_path):
-    (tmp_path / "top").mkdir()
-    file = tmp_path / "top" / "export.json"
+def test_document_that_may_not_be_read_is_reported(inside, open_folder):
+    (open_folder / "top").mkdir()
+    file = open_folder / "top" / "export.json"
     file.write_text("{}")
     (skipped,) = inside("top", file)
     assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
@@ -381,7 +389,8 @@ def test_path_with_nul_is_refused(store):
 
 
 def test_relative_paths_give_the_same_ids(store, tmp_path, monkeypatch):
-    task, agents, chats = (tmp_path / name for name in ("1", "s/subagents", "p/chats"))
+    names = ("zoo-code/1", "s/subagents", "p/chats")
+    task, agents, chats = (tmp_path / name for name in names)
     for folder in (task, agents, chats):
         folder.mkdir(parents=True)
     roo(task)
@@ -392,7 +401,13 @@ def test_relative_paths_give_the_same_ids(store, tmp_path, monkeypatch):
     for folder in (task, agents, chats.parent):
         monkeypatch.chdir(folder)
         found += taken(list(import_paths(store, [Path()])))
-    assert found == ["cline:1", "claude-code:s/a", "gemini-cli:p/x", "gemini-cli:p/prompts"]
+    assert found == ["roo-code:1", "claude-code:s/a", "gemini-cli:p/x", "gemini-cli:p/prompts"]
+    sources = (
+        *(task, agents / "agent-a.jsonl"),
+        *(chats.parent / "checkpoint-x.json", chats.parent / "logs.json"),
+    )
+    paths = [store.session(name).info().metadata["path"] for name in found]
+    assert paths == [*map(str, sources)]
 
 
 def test_message_whose_usage_is_refused_is_imported_without_it(store, tmp_path):

@@ -1,6 +1,5 @@
 """Commands that import and export sessions."""
 
-import os
 import sys
 import time
 from contextlib import contextmanager
@@ -81,11 +80,7 @@ def import_(
 
     if everything and (tool or paths):
         raise Refusal("--all imports from all tools: use it without --from and paths.")
-    # Absolute, because a session's metadata records the path of its source.
-    named: list[Place] = [
-        Path(os.path.abspath(place)) if isinstance(place, Path) else place  # noqa: PTH100 - keeps links
-        for place in map(place_of, paths or ())
-    ]
+    named = [place_of(path) for path in paths or ()]
     tools = [tool] if tool else find.tools() if everything else []
     if not (named or tools):
         raise Refusal("Name files or folders, or use --from TOOL or --all.")

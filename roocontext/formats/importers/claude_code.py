@@ -67,7 +67,7 @@ def sources(path: Path) -> Iterator[Source]:
     facts, name, parent = transcript.facts, path.stem, None
     agents: list[str] = []
     if path.name.startswith("agent-"):
-        folder = path.absolute().parent
+        folder = path.parent
         in_folder = folder.name == "subagents"
         parent = (folder.parent.name if in_folder else facts["session"]) or folder.name
         name = f"{parent}/{path.stem.removeprefix('agent-')}"

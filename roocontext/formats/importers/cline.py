@@ -42,7 +42,7 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a file. Those of sub-agents lie next to it."""
     # What is wrong with the files is reported when the events are read.
     document, about = _read(path, []), _read(_beside(path, ".json"), [])
-    session, owner = path.name.removesuffix(_ENDS), path.absolute().parent.name
+    session, owner = path.name.removesuffix(_ENDS), path.parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
     yield source_of(
         CLINE,

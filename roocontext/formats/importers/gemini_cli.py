@@ -80,7 +80,7 @@ def _looks_like(record: Any) -> bool:
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
-    folder = path.absolute().parent
+    folder = path.parent
     if path.name == _PROMPTS:
         name = f"{_short_name(folder.name)}/prompts"
         yield source_of(NAME, name, path, partial(_prompt_events, path))
@@ -103,7 +103,7 @@ def _recording_source(path: Path) -> Source:
     is_server = session == _SERVER
     if is_server:  # all sessions of the server have the same id
         name = f"{name}/{_short_name(str(project))}/{path.stem}"
-    above = path.absolute().parent
+    above = path.parent
     return source_of(
         NAME,
         name,

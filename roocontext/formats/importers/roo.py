@@ -90,7 +90,7 @@ def extension_places(*extensions: str) -> tuple[str, ...]:
 def sources(path: Path) -> Iterator[Source]:
     """The session of a task folder, or of the one that a file lies in."""
     folder = path if path.is_dir() else path.parent
-    name = folder.absolute().name
+    name = folder.name
     # What is wrong with the files is reported when the events are read.
     item = read_object(folder / _ITEM, []) or _listed_item(folder)
     yield source_of(
@@ -330,7 +330,6 @@ def _beginning(text: str) -> list[Any]:
 
 def _listed_item(folder: Path) -> dict[str, Any]:
     """The item of this task in the list of tasks, a file next to the tasks' folder."""
-    folder = folder.absolute()
     file = folder.parent.parent / "state" / "taskHistory.json"
     try:
         now = file.stat()
