@@ -119,8 +119,8 @@ def archive(
         head = checked.head.seq, bytes.fromhex(checked.head.hash)
         if head[0] != info.last_seq:
             return NotArchived(session_id, "changed")
-        with TemporaryFile() as file:
-            digest = _write(file, _lines(database, info, *head))
+        file, digest = _packed(_lines(database, info, *head))
+        with file:
             _check(file, session_id, *head)
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
@@ -186,6 +186,26 @@ def _lines(
 ) -> Iterator[bytes]:
     yield header_line(info.session_id, info.created_at, info.parent, last, hash_.hex())
     yield from map(entry_line, stored_entries(database, last))
+
+
+def _packed(lines: Iterator[bytes]) -> tuple[BinaryIO, str]:
+    """A temporary file with the compressed lines, and its SHA-256."""
+    try:
+        file = TemporaryFile()  # noqa: SIM115 - closed by the caller
+        try:
+            return file, _write(file, lines)
+        except BaseException:
+            with suppress(OSError):  # it writes what it holds, and the disk may be full
+                file.close()
+            raise
+    except StoreUnavailable:  # an OSError too: the database could not be read
+        raise
+    except OSError as error:
+        raise StoreUnavailable(
+            f"No temporary file can hold the archive: {error.strerror}.",
+            advice="TMPDIR names a folder with more room. Sessions that are already archived stay"
+            " so. Repeat the call to continue.",
+        ) from None
 
 
 def _write(file: IO[bytes], lines: Iterator[bytes]) -> str:

@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.formats import import_paths, jsonl
+from roocontext.store.proof import archive
 from roocontext.store.writing import archived as archived_sessions
 from support.damage import CALLS, OF_THE_STORE, SILENT, build
 from support.dialogue import fill, restored, state, text, work
@@ -279,6 +282,21 @@ def test_folder_that_cannot_be_written_is_a_typed_error(store, chat, tmp_path):
     with pytest.raises(StoreUnavailable, match="cannot hold the archive"):
         store.archive(session=chat.id, put=ArchiveFolder(tmp_path / "file"))
     assert chat.append("user", "more").seq == 3
+
+
+@pytest.mark.parametrize("temporary", ["/dev/null/missing", "full"])
+def test_temporary_file_that_cannot_be_written_is_a_typed_error(
+    store, chat, folder, monkeypatch, temporary
+):
+    fill(chat, 2)
+    before = state(chat)
+    if temporary == "full":
+        monkeypatch.setattr(archive, "TemporaryFile", partial(Path("/dev/full").open, "w+b"))
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+    with pytest.raises(StoreUnavailable, match="No temporary file can hold the archive"):
+        store.archive(session=chat.id, put=ArchiveFolder(folder))
+    assert state(chat) == before
 
 
 # What comes back
