@@ -106,7 +106,8 @@
     "li article header h2 h3 a span b code p ol ul div pre details summary time table thead tbody" +
     " tr th td em strong s del ins blockquote hr br";
   const ATTRIBUTES =
-    "id class href rel datetime title data-seq data-kind data-state tabindex dir open start";
+    "id class href rel datetime title data-seq data-kind data-state tabindex dir open start" +
+    " aria-label";
   const allowed = {
     elements: ELEMENTS.split(" ").map((name) => ({ name })),
     attributes: ATTRIBUTES.split(" "),

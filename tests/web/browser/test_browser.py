@@ -228,6 +228,8 @@ def test_new_entries_appear_and_the_reader_stays(browser, site_store):
     WebDriverWait(browser, 20).until(lambda _: "news 4" in texts(browser, "article")[-1])
     words = [text.split("\n")[-1] for text in texts(browser, "article")[-5:]]
     assert words == [f"news {number}" for number in range(5)]
+    change = browser.find_elements(By.CSS_SELECTOR, "article .act")[-1]
+    assert change.get_attribute("aria-label") == f"Change at entry {chat.info().last_seq}"
     assert browser.execute_script("return scrollY") == 300
     assert browser.find_element(By.CSS_SELECTOR, "[role=status]").text == "5 new"
     assert browser.get_log("browser") == []
