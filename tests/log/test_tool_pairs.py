@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,25 +98,6 @@ def test_result_that_names_another_call_than_its_id_is_left():
     assert left(calls("a"), calls("a"), results("a"), answers={2: (0, 0)}) == [0, 1, 2]
     assert left(calls("a", "b"), results("a"), results("b"), answers={1: (0, 1)}) == [0, 1, 2]
     assert left(calls("a"), calls("a"), results("a"), results("a")) == [0, 3]
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [results("a")],
-        [calls("a")],
-        [results("a"), calls("a")],
-        [calls("a", "b"), results("a")],
-        [calls("a", "b"), results("b"), results("a")],
-        [calls("a"), results("a", "b")],
-        [calls("a", "b"), results("a"), results("c"), results("b")],
-        [calls("ab"), results("a"), results("b")],
-        [calls("a,b"), results("a"), results("b")],
-        [calls('a","b'), results("a"), results("b")],
-    ],
-)
-def test_other_exchanges_are_left(messages):
-    assert left(*messages) == list(range(len(messages)))
 
 
 def test_damaged_column_is_left():
