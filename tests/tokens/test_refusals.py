@@ -162,20 +162,6 @@ def test_numbers_of_each_provider_are_read(provider):
     assert too_long(RuntimeError(text)) == PromptTooLong(*numbers)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.",
-        "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens",
-        "The maximum tokens you requested exceeds the model limit of 8192",
-        "You exceeded your current quota",
-        "model not found",
-    ],
-)
-def test_another_refusal_is_not_about_length(text):
-    assert too_long(RuntimeError(text)) is None
-
-
 class ClientError(Exception):
     """botocore's error: its text, and the response as a dict."""
 
@@ -188,7 +174,7 @@ class ClientError(Exception):
         self.response, self.operation_name = response, operation_name
 
 
-def refused_by_bedrock(code, message, status=400, operation="Converse"):
+def bedrock_error(code, message, status=400, operation="Converse"):
     response = {
         "Error": {"Code": code, "Message": message},
         "ResponseMetadata": {"RequestId": "r", "HTTPStatusCode": status, "RetryAttempts": 4},
@@ -196,6 +182,17 @@ def refused_by_bedrock(code, message, status=400, operation="Converse"):
     return ClientError(response, operation)
 
 
+def litellm_error(name, message, status=400):
+    """An error of LiteLLM: a subclass of the error of OpenAI's SDK, with a text of its own."""
+    request = httpx2.Request("POST", "http://localhost/v1/chat/completions")
+    response = httpx2.Response(status, request=request)
+    base = openai.RateLimitError if status == 429 else openai.BadRequestError
+    error = type(name, (base,), {})(message, response=response, body=None)
+    error.llm_provider = "bedrock"
+    return error
+
+
+@pytest.mark.parametrize("operation", ["Converse", "ConverseStream"])
 @pytest.mark.parametrize(
     ("message", "numbers"),
     [
@@ -208,39 +205,13 @@ def refused_by_bedrock(code, message, status=400, operation="Converse"):
         ("The model returned the following errors: too many total text bytes", (None, None)),
     ],
 )
-@pytest.mark.parametrize("operation", ["Converse", "ConverseStream"])
 def test_refusal_of_bedrock_is_read(message, numbers, operation):
-    error = refused_by_bedrock("ValidationException", message, operation=operation)
+    error = bedrock_error("ValidationException", message, operation=operation)
     assert too_long(error) == PromptTooLong(*numbers)
 
 
 def test_large_body_is_refused_by_its_status():
-    error = refused_by_bedrock("SomeException", "No.", status=413)
-    assert too_long(error) == PromptTooLong()
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "status"),
-    [
-        ("ThrottlingException", "Too many tokens, please wait before trying again.", 429),
-        ("throttlingException", "Too many tokens per day", 400),
-        ("ServiceQuotaExceededException", "Too many tokens", 429),
-        ("ValidationException", "The toolConfig field must be defined.", 400),
-        ("AccessDeniedException", "You don't have access to the model.", 403),
-    ],
-)
-def test_another_refusal_of_bedrock_is_not_about_length(code, message, status):
-    assert too_long(refused_by_bedrock(code, message, status)) is None
-
-
-def litellm_error(name, message, status):
-    """An error of LiteLLM: a subclass of the error of OpenAI's SDK, with a text of its own."""
-    request = httpx2.Request("POST", "http://localhost/v1/chat/completions")
-    response = httpx2.Response(status, request=request)
-    base = openai.RateLimitError if status == 429 else openai.BadRequestError
-    error = type(name, (base,), {})(message, response=response, body=None)
-    error.llm_provider = "bedrock"
-    return error
+    assert too_long(bedrock_error("SomeException", "No.", 413)) == PromptTooLong()
 
 
 @pytest.mark.parametrize(
@@ -252,17 +223,34 @@ def litellm_error(name, message, status):
     ],
 )
 def test_refusal_of_litellm_is_read(message, numbers):
-    error = litellm_error("ContextWindowExceededError", message, 400)
+    error = litellm_error("ContextWindowExceededError", message)
     assert too_long(error) == PromptTooLong(*numbers)
 
 
-@pytest.mark.parametrize("message", ["Too many tokens", "litellm.RateLimitError: too many tokens"])
-def test_rate_limit_of_litellm_is_not_about_length(message):
-    assert too_long(litellm_error("RateLimitError", message, 429)) is None
+NOT_ABOUT_LENGTH = [
+    RuntimeError(
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000."
+    ),
+    RuntimeError(
+        "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens"
+    ),
+    RuntimeError("The maximum tokens you requested exceeds the model limit of 8192"),
+    RuntimeError("You exceeded your current quota"),
+    RuntimeError("model not found"),
+    bedrock_error("ThrottlingException", "Too many tokens, please wait before trying again.", 429),
+    bedrock_error("throttlingException", "Too many tokens per day"),
+    bedrock_error("ServiceQuotaExceededException", "Too many tokens", 429),
+    bedrock_error("ValidationException", "The toolConfig field must be defined."),
+    bedrock_error("AccessDeniedException", "You don't have access to the model.", 403),
+    litellm_error("RateLimitError", "Too many tokens", 429),
+    litellm_error("RateLimitError", "litellm.RateLimitError: too many tokens", 429),
+    litellm_error("BadRequestError", "litellm.BadRequestError: No."),
+]
 
 
-def test_other_refusal_of_litellm_is_not_about_length():
-    assert too_long(litellm_error("BadRequestError", "litellm.BadRequestError: No.", 400)) is None
+@pytest.mark.parametrize("error", NOT_ABOUT_LENGTH, ids=str)
+def test_another_refusal_is_not_about_length(error):
+    assert too_long(error) is None
 
 
 def test_numbers_may_be_in_the_body_of_the_error():
