@@ -36,14 +36,6 @@ def test_chunks_are_read_as_the_reply_without_a_stream(name, as_object):
     assert read_reply(chunks) == read_reply(reply)
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_stream_that_ended_early_is_refused(name):
-    chunks = events_of(name)
-    keep = {"anthropic": -2, "chat": -2, "responses": -1}[name]
-    with pytest.raises(InvalidMessage, match="ended before its end"):
-        read_reply(chunks[:keep])
-
-
 def test_items_that_only_earlier_events_hold_are_in_their_order():
     said = {"type": "message", "role": "assistant", "content": []}
     items = [{**said, "id": f"msg_{number}"} for number in range(12)]
@@ -144,21 +136,32 @@ def gemini_chunks(*parts, reason="STOP"):
     return [{"candidates": [it], "modelVersion": "gemini-x"} for it in candidates]
 
 
-@pytest.mark.parametrize("more", [{"willContinue": True}, {"partialArgs": [{"jsonPath": "$.a"}]}])
-def test_arguments_of_gemini_that_are_streamed_in_parts_are_refused(more):
-    with pytest.raises(InvalidMessage, match="streamFunctionCallArguments"):
-        read_reply(gemini_chunks({"functionCall": {"name": "run", **more}}))
+def gemini_call(**more):
+    return gemini_chunks({"functionCall": {"name": "run", **more}})
 
 
-def test_stream_of_gemini_without_a_finish_reason_is_refused():
-    with pytest.raises(InvalidMessage, match="ended before its end"):
-        read_reply(gemini_chunks({"text": "so"})[:-1])
+ENDED = "ended before its end"
+SO = {"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}
+REFUSED = {
+    "anthropic ended early": (events_of("anthropic")[:-2], ENDED),
+    "chat ended early": (events_of("chat")[:-2], ENDED),
+    "responses ended early": (events_of("responses")[:-1], ENDED),
+    "gemini without a finish reason": (gemini_chunks({"text": "so"})[:-1], ENDED),
+    "several candidates": (
+        [{"candidates": [{**SO, "index": at}]} for at in (0, 1)],
+        "2 candidates",
+    ),
+    "a call that continues": (gemini_call(willContinue=True), "streamFunctionCallArguments"),
+    "a part of its arguments": (
+        gemini_call(partialArgs=[{"jsonPath": "$.a"}]),
+        "streamFunctionCallArguments",
+    ),
+}
 
 
-def test_stream_of_several_candidates_is_refused_as_the_reply_is():
-    pieces = [{"index": at, "content": {"parts": [{"text": "so"}]}} for at in (0, 1)]
-    chunks = [{"candidates": [{**it, "finishReason": "STOP"}]} for it in pieces]
-    with pytest.raises(InvalidMessage, match="2 candidates"):
+@pytest.mark.parametrize(("chunks", "why"), REFUSED.values(), ids=REFUSED)
+def test_stream_that_ended_early_or_cannot_be_joined_is_refused(chunks, why):
+    with pytest.raises(InvalidMessage, match=why):
         read_reply(chunks)
 
 
