@@ -5,7 +5,6 @@ import pytest
 from roocontext.errors import InvalidMessage
 from roocontext.log.forms import Rule, forms
 from roocontext.log.forms.converse import ATTACHED, NO_OUTPUT
-from roocontext.log.readings import reader
 from roocontext.log.readings.converse import CONVERSE
 from roocontext.log.replies import read_reply
 from roocontext.tokens.usage import Usage, usage_tokens
@@ -270,10 +269,3 @@ def test_definition_of_converse_goes_to_every_other_provider():
     assert forms[FORMAT].body([], tools=[tool])["toolConfig"]["tools"][0] is tool
     (made,) = forms["anthropic"].body([], tools=[tool])["tools"]
     assert made == {"name": "run", "description": "Runs.", "input_schema": {"type": "object"}}
-
-
-def test_message_of_another_shape_is_refused_with_its_format():
-    with pytest.raises(InvalidMessage, match="format='bedrock-converse'"):
-        reader("gemini").check("user", {"parts": [CALL]})
-    with pytest.raises(InvalidMessage, match="format='anthropic'"):
-        CONVERSE.check("user", {"content": [{"type": "tool_use"}]})

@@ -171,6 +171,8 @@ CHAT_CALLS = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function"
         ("gemini", "model", {"tool_calls": []}, "openai"),
         ("gemini", "model", [CALL], "anthropic"),
         ("gemini", "model", {"parts": [CALL]}, "anthropic"),
+        ("gemini", "user", {"parts": [{"toolUse": {"name": "secret"}}]}, "bedrock-converse"),
+        ("bedrock-converse", "user", {"content": [CALL]}, "anthropic"),
     ],
 )
 def test_refusal_names_the_format_that_holds_the_item(name, role, content, right):
