@@ -173,8 +173,11 @@ def test_compaction_that_keeps_a_tail_leaves_it_visible(store, kept):
     assert seen(store) == ["What did we do so far?", "S", "two", "go on"]
 
 
-@pytest.mark.parametrize("damage", [{"finish": None}, {"parentID": "?"}, {"parentID": "msg_9"}])
-def test_unfinished_summary_hides_nothing(store, kept, damage):
+@pytest.mark.parametrize(
+    "damage",
+    [{"finish": None}, {"error": {"name": "X"}}, {"parentID": "?"}, {"parentID": "msg_9"}],
+)
+def test_unfinished_or_failed_summary_hides_nothing(store, kept, damage):
     summary = {**SUMMARY, "info": {**SUMMARY["info"], **damage}}
     take(store, kept(user(1, "one"), ASKED, summary))
     assert seen(store)[:2] == ["one", "What did we do so far?"]
@@ -277,13 +280,6 @@ def test_database_of_another_tool_is_left_alone(tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"")
     assert list(find.possible_sources(tmp_path, [])) == []
-
-
-def test_failed_summary_hides_nothing(store, tmp_path):
-    failed = reply(4, summary=True, parentID="msg_003", error={"name": "X"})
-    path = as_export(tmp_path, INFO, [user(1, "one"), ASKED, failed])
-    take(store, path)
-    assert seen(store) == ["one", "What did we do so far?"]
 
 
 def test_old_summary_without_a_request_hides_nothing(store, tmp_path):
