@@ -10,10 +10,7 @@ from roocontext import Store
 from roocontext.formats import find
 from roocontext.formats.imports import import_paths
 from roocontext.formats.writing import SessionImport
-
-
-def say(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+from support.transcripts import say
 
 
 def asked(name: str, text: str) -> dict[str, Any]:

@@ -19,26 +19,19 @@ from roocontext.log.pairs import (
     tools_from,
     tools_of,
 )
+from support.dialogue import call, result, text
 from support.examples import examples
 from support.separated import split
 
 
-def call(tool_id):
-    return {"type": "tool_use", "id": tool_id, "name": "read", "input": {}}
-
-
-def result(tool_id):
-    return {"type": "tool_result", "tool_use_id": tool_id, "content": "ok"}
-
-
 @pytest.mark.parametrize("content", [call("a"), {"functionCall": {}}, {"function_call": {}}])
 def test_only_an_object_or_a_list_may_hold_tools(content):
-    text = encode([content])
-    assert may_hold_tools(text)
-    assert not may_hold_tools(encode(text))
+    stored = encode([content])
+    assert may_hold_tools(stored)
+    assert not may_hold_tools(encode(stored))
 
 
-TEXT = {"type": "text", "text": "hello"}
+TEXT = text("hello")
 
 
 def asks(*ids):
@@ -159,10 +152,10 @@ def test_pairs_from_the_tools_column_are_the_same(chosen, are_calls):
     assert tools_from(tools.text()) == tools
 
 
-@pytest.mark.parametrize("text", ["{", "7", "[]", '["call",7]', '["talk","a"]', "null"])
-def test_damaged_column_is_refused(text):
+@pytest.mark.parametrize("stored", ["{", "7", "[]", '["call",7]', '["talk","a"]', "null"])
+def test_damaged_column_is_refused(stored):
     with pytest.raises(HistoryCorrupt):
-        tools_from(text)
+        tools_from(stored)
 
 
 def test_row_that_names_its_call_is_not_looked_up_by_id():

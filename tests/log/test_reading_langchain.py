@@ -4,6 +4,7 @@ import pytest
 
 from roocontext import InvalidMessage
 from roocontext.log.readings import calls, reader
+from support.dialogue import text
 
 LANGCHAIN = reader("langchain")
 CALL = {"name": "f", "args": {"x": 1}, "id": "a", "type": "tool_call"}
@@ -11,10 +12,6 @@ CALL = {"name": "f", "args": {"x": 1}, "id": "a", "type": "tool_call"}
 
 def message(kind, **data):
     return {"type": kind, "data": data}
-
-
-def text(said):
-    return {"type": "text", "text": said}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from roocontext.policies.situation import (
 )
 from roocontext.programs.opencode.policy import OpenCode
 from support.deciding import summary
+from support.dialogue import call, work
 from support.situations import situated
 
 WINDOW = 10_000
@@ -31,15 +32,6 @@ def talk(chat, count, size=98):
     """Messages of `size` letters and two quotation marks each, the user's first."""
     for number in range(count):
         chat.append("user" if number % 2 == 0 else "assistant", "x" * size)
-
-
-def work(chat, count, output=500):
-    """Tool calls and their results."""
-    for number in range(count):
-        call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
-        chat.append("assistant", [call])
-        done = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "y" * output}
-        chat.append("user", [done])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,8 @@ def test_each_of_the_three_budgets_counts():
 
 def test_clearing_is_enough_when_it_relieves(chat):
     chat.append("user", "go")
-    work(chat, 12)
+    for number in range(12):
+        work(chat, [f"t{number}"], "y" * 500)
     decision = Default().decide(situated(chat, BYTES, window=WINDOW))
     assert isinstance(decision, Ready)
     assert decision.plan.action is Action.CLEAR
@@ -89,9 +82,9 @@ def test_clearing_is_enough_when_it_relieves(chat):
 @pytest.mark.parametrize("policy", [Default(), OpenCode(protect=0, minimum=0)])
 def test_tool_of_an_output_is_that_of_the_call_it_answers(chat, policy):
     for name in ("keep", "run"):
-        chat.append("assistant", [{"type": "tool_use", "id": "t", "name": name, "input": {}}])
-    for call in chat.pending():
-        chat.answer(call, "y" * 500)
+        chat.append("assistant", [{**call("t"), "name": name}])
+    for waits in chat.pending():
+        chat.answer(waits, "y" * 500)
     talk(chat, 6)
     told = {"aim": Aim.CLEAR, "protected_tools": frozenset({"keep"})}
     assert policy.decide(situated(chat, BYTES, window=WINDOW, **told)).plan.clears == ((4, 0),)
@@ -141,9 +134,7 @@ def test_question_pins_and_pending_calls_stay(chat):
     pinned = chat.append("user", "never touch this").seq
     talk(chat, 70)
     question = chat.append("user", "and now?").seq
-    waiting = chat.append(
-        "assistant", [{"type": "tool_use", "id": "t", "name": "run", "input": {}}]
-    )
+    waiting = chat.append("assistant", [call("t")])
     chat.pin(pinned)
     for aim in (Aim.CONDENSE, Aim.TRUNCATE):
         situation = situated(chat, BYTES, window=WINDOW, aim=aim, trigger="manual")
