@@ -98,6 +98,12 @@ def test_result_that_names_another_call_than_its_id_is_left():
     assert left(calls("a"), calls("a"), results("a"), answers={2: (0, 0)}) == [0, 1, 2]
     assert left(calls("a", "b"), results("a"), results("b"), answers={1: (0, 1)}) == [0, 1, 2]
     assert left(calls("a"), calls("a"), results("a"), results("a")) == [0, 3]
+    named = {2: (0, 1)}
+    assert left(calls("a", "b", "c"), results("a", "b"), results("c"), answers=named) == [0, 1, 2]
+
+
+def test_exchange_with_one_result_twice_and_none_of_another_call_is_left():
+    assert left(calls("a", "b"), results("b"), results("b")) == [0, 1, 2]
 
 
 def test_damaged_column_is_left():
