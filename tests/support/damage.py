@@ -195,6 +195,11 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "message by its id": lambda _, chat: chat.message("named"),
     "originals": lambda _, chat: chat.internals.originals(),
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
+    "notes_page": lambda _, chat: [
+        chat.internals.notes_page(kind, newest=newest)
+        for kind in ("mine", "redaction")
+        for newest in (False, True)
+    ],
     "pins": lambda _, chat: chat.pins(),
     "newest_notes": lambda _, chat: [chat.internals.newest_notes(kind) for kind in ("m", "t")],
     "noted": lambda _, chat: chat.internals.noted(["once", "other"]),

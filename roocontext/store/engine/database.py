@@ -302,7 +302,7 @@ class Database(Operations[Transaction]):
 
 
 def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:
-    spent = f"{waited:.0f} s"
+    spent = f"{waited:.1f} seconds"
     tried = f"this waited {spent}" if number == 1 else f"this was tried {number} times in {spent}"
     return StoreUnavailable(f"{error.fact.rstrip('.')}; {tried}.", **error.facts)
 
