@@ -96,13 +96,15 @@ def test_killed_archive_is_repeated(nursery: Nursery, tmp_path: Path, seed: int)
         }
     job = ("archive_each", {"url": str(path), "folder": str(folder)})
     kept: set[str] = set()
+    longest = 0.5
     while len(kept) < len(heads):
-        brood = nursery.run(job, kill_after=chance.uniform(0, 0.5))
+        brood = nursery.run(job, kill_after=chance.uniform(0, longest))
         assert brood.ends[0] in (0, SIGKILLED)
         assert all(facts["left"] == 0 for facts in brood.told)
         with Store.open(path) as store:
             gone = {info.session_id for info in store.sessions() if info.archived_at is not None}
             assert gone >= kept.union(facts["session"] for facts in brood.told)
+            longest *= 1 + (gone == kept)  # on a slow machine a child needs more time to begin
             kept = gone
             for name in heads.keys() - gone:
                 assert store.session(name).verify(heads[name]).ok
