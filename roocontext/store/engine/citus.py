@@ -190,9 +190,8 @@ def _lock(connection: Connection, tables: Sequence[str]) -> None:
     """Keep writers out, or refuse if there are any."""
     writers = connection.execute(sql(_WRITERS), {"tables": list(tables)}).scalar_one()
     if writers:
-        raise DistributionRefused(
-            f"Other transactions are writing to the store: {writers}.", advice=_STOP
-        )
+        others = "1 other transaction is" if writers == 1 else f"{writers} other transactions are"
+        raise DistributionRefused(f"{others} writing to the store.", advice=_STOP)
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE}'")
     try:
         connection.exec_driver_sql(f"LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")
