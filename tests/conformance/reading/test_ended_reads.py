@@ -28,7 +28,8 @@ LAST_OF = {"view": "clearings", "rest of the view": "entries", "newest page": "c
 """A table that the last statement of a read needs, and none before it."""
 
 _OTHERS = """FROM pg_stat_activity WHERE backend_type = 'client backend'
-    AND datname = current_database() AND pid <> pg_backend_pid()"""
+    AND datname = current_database() AND pid <> pg_backend_pid()
+    AND application_name NOT LIKE 'citus%'"""  # the nodes of a cluster ask each other at any time
 _STATES = f"SELECT DISTINCT state {_OTHERS}"
 _WAITING = f"SELECT pid {_OTHERS} AND wait_event_type = 'Lock'"
 
