@@ -96,8 +96,9 @@ def wrong_compactions(rows: Any, form: str, sent: list[Any], model: str | None =
     ]
     shown = [row for row in rows if row.compacted is not None]
     own = [row.content[row.compacted.block] for row in shown if row.format == form]
-    if blocks == [] and form == "anthropic" and model != CLAUDE:
-        own = []  # the newest reply may be of a model that does not compact, which gets the text
+    # A model that does not compact gets the text. Without a name, the newest reply names the model.
+    if form == "anthropic" and (blocks == [] if model is None else model != CLAUDE):
+        own = []
     found = [f"{len(blocks)} compactions"] if blocks != own else []
     marks = {
         str(block.get("content") or block.get("encrypted_content")): row.compacted is not None
