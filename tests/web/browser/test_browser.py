@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -35,7 +36,9 @@ def next_page(browser: Any) -> Iterator[None]:
     """Wait until the page is another one: a form that is sent by a key is still on its way."""
     left = browser.find_element(By.TAG_NAME, "html")
     yield
-    WebDriverWait(browser, 20).until(staleness_of(left))
+    # While one document replaces the other, Chromium may answer with an error of its inspector.
+    wait = WebDriverWait(browser, 20, ignored_exceptions=[WebDriverException])
+    wait.until(staleness_of(left), "the page was not left")
 
 
 def follow_link(browser: Any, words: str) -> None:
