@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from roocontext.log.entries import Kind
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 from roocontext.web.api.inputs import (
@@ -71,7 +72,7 @@ class EntriesQuery(ContentQuery):
     after: SeqOrZero | None = None
     before: SeqInput | None = None
     limit: LimitInput = 100
-    kind: list[str] = []
+    kind: list[Annotated[Kind, Field(strict=False)]] = []
     role: list[str] = []
     state: list[Literal["visible", "hidden", "rewound"]] = []
 

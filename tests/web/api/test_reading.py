@@ -170,6 +170,9 @@ class TestEntries:
         assert found("state=rewound") == [11]
         assert found("state=rewound&state=hidden&before=4") == [1, 2, 3]
 
+    def test_unknown_kind_is_refused(self, condensed):
+        assert condensed.get("/entries?kind=typo").status == 400
+
     def test_empty_page_says_what_is_on_either_side_of_it(self, condensed):
         last = condensed.chat.info().last_seq
         page = condensed.get("/entries?after=500").json

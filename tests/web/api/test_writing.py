@@ -169,6 +169,7 @@ class TestAppend:
         for wrong, place in (({"role": "user", "content": [5]}, "content"), (TWICE, "1.contents")):
             refused = talk.post("/entries", [HELLO, wrong])
             assert (refused.status, place in refused.json["path"]) == (422, True)
+        assert talk.post("/entries", [HELLO, {"role": "x", "content": ""}]).json["index"] == 1
         assert talk.chat.head_seq() == 3
 
     def test_stale_version_is_refused_with_the_present_one(self, talk):
