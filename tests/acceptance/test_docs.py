@@ -337,11 +337,12 @@ def _work_as(url: Any) -> None:
 
 
 def documented_columns(table: str) -> list[str]:
-    """The first column of the table below the heading of a database table."""
+    """The first cells of the table below the heading of a database table."""
     page = (DOCS / "reference" / "schema.md").read_text()
     section = re.search(rf"^### `{table}`\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
     assert section, f"{table} has no section"
-    return re.findall(r"^\| `(\w+)` ", section[1], re.MULTILINE)
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section[1], re.MULTILINE)
+    return [column for cell in cells for column in re.findall(r"\w+", cell)]
 
 
 def error_table() -> str:
