@@ -146,21 +146,11 @@ def details(found: dict[str, dict[str, list[str]]]) -> str:
     return "\n".join([f"Run with {versions}.", "", *rows]) + "\n"
 
 
-def promises() -> str:
-    rows = ["| check | promise | what a store must do |", "|---|---|---|"]
-    rows += [f"| {check.name} | {check.promise} | {check.asks} |" for check in CHECKS]
-    return "\n".join(rows) + "\n"
-
-
 def renewed() -> str:
     """The page with the tables as they should be."""
     found = json.loads(OUTCOMES.read_text())
     text = PAGE.read_text()
-    for name, table in (
-        ("matrix", matrix(found)),
-        ("details", details(found)),
-        ("checks", promises()),
-    ):
+    for name, table in (("matrix", matrix(found)), ("details", details(found))):
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         text = between.sub(lambda it, table=table: f"{it[1]}\n{table}\n{it[2]}", text)
     return text
