@@ -18,7 +18,6 @@ from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
 from support.examples import TORTURE, everyday
 from support.fake_provider import Answer, Exchange, ModelServer
-from support.nasty_sessions import long
 from support.pgbouncer import bouncers
 from support.run_judge import changes_since
 from torture.processes import Nursery
@@ -88,7 +87,7 @@ def test_another_process_appends_while_a_model_is_asked(
 ) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
         client = model[0].client(timeout=PATIENCE)
         context = ContextManager("gpt-4o", limit=LIMIT, client=client)
         outcomes: list[Any] = []
@@ -105,7 +104,7 @@ def test_session_is_appended_to_while_a_task_waits_for_the_model(
 ) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
 
         async def scene() -> tuple[Any, list[int]]:
             async with (
@@ -125,7 +124,7 @@ def test_session_is_appended_to_while_a_task_waits_for_the_model(
 def test_manager_killed_while_it_asks_leaves_no_trace(nursery: Nursery, url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
         before = chat.head()
         brood = nursery.run(("ask_and_die", {"url": url, "session": "slow", "limit": LIMIT}))
         assert ([facts["op"] for facts in brood.told], brood.ends) == (["asked"], [-9])

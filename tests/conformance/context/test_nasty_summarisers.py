@@ -27,7 +27,7 @@ from support.fake_provider import (
     rate_limited,
     too_long,
 )
-from support.nasty_sessions import WINDOW, long
+from support.nasty_sessions import WINDOW
 from support.run_judge import Trial, Verdict, judge, settle
 
 POLICIES = ("default", "hybrid", "gemini", "opencode")
@@ -132,7 +132,7 @@ def test_failing_summariser_below_the_window_changes_nothing(
 @pytest.mark.parametrize(("name", "policy"), everyday(ALIKE, FAILING))
 def test_failing_summariser_over_the_window_truncates(memory: Any, name: str, policy: str) -> None:
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     verdict = tried(chat, policy, BAD[name])
     assert (verdict.status, verdict.asked) == ("truncated", 1)
     assert chat.notes("compaction")[0].content["event"] == "failed"
@@ -151,7 +151,7 @@ def test_failing_summariser_is_the_same_on_a_server(chat: Any, name: str) -> Non
 @pytest.mark.parametrize("name", GOOD)
 def test_odd_summary_is_committed(memory: Any, name: str, policy: str) -> None:
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     before = [row.content for row in chat.view().messages]
     answer = GOOD[name]
     said = (
@@ -220,7 +220,7 @@ def test_client_with_a_fallback_always_gives_a_summary(
     memory: Any, remote: Callable[..., Any], name: str
 ) -> None:
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     script = {**REMOTE, **REPEATED}[name]
     make = lambda: Trial(manager(chat, limit=WINDOW, client=remote(script)), [])  # noqa: E731
     verdict = judge(chat, make)
