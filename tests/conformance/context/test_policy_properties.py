@@ -11,11 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roocontext.errors import (
-    BudgetExceeded,
-    RecoveryExhausted,
-    SummaryFailed,
-)
+from roocontext.errors import BudgetExceeded, RecoveryExhausted, SummaryFailed
 from roocontext.log.counting import Budget
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid

@@ -9,11 +9,7 @@ import psycopg
 import pytest
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.errors import (
-    SessionPurged,
-    StoreUnavailable,
-    TurnTaken,
-)
+from roocontext.errors import SessionPurged, StoreUnavailable, TurnTaken
 from roocontext.store.proof.verify import PAGE
 from support.postgres_server import lock_waits
 
