@@ -15,7 +15,7 @@ import pytest
 from google import genai
 
 from roocontext import Session, Store
-from support.fake_models import ANSWER, ModelsServer
+from support.fake_models import ANSWER
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 # Strict, because the oldest SDK of OpenAI streams no other tools.
@@ -140,7 +140,7 @@ def loop(session: Session, form: str, ask: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("form", ASKED)
-def test_reply_is_recorded_alike_however_it_came(models: ModelsServer, form: str) -> None:
+def test_reply_is_recorded_alike_however_it_came(models, form):
     with Store.open(":memory:") as store:
         recorded = []
         for ask in ASKED[form]:

@@ -812,7 +812,7 @@ def _summaries_of(model: Model, seq: int) -> list[Any]:
     return found
 
 
-def test_random_operations_agree_with_the_oracle(shared: Any) -> None:
+def test_random_operations_agree_with_the_oracle(shared):
     legs = ["file-sync", "memory-sync", "postgres-sync", "file-async", "memory-async"]
     leg = f"{shared.engine}-{shared.interface}"
     machine = type("Machine", (SessionMachine,), {"store": shared.store})

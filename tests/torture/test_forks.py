@@ -2,14 +2,13 @@
 
 import os
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from roocontext import Store
 from support.examples import everyday
 from support.pgbouncer import bouncers
-from torture.processes import Brood, Nursery
+from torture.processes import Brood
 
 ROUNDS = 15 if os.environ.get("ROOCONTEXT_TORTURE") else 1
 
@@ -41,9 +40,7 @@ def _check(url: str, session: str, brood: Brood) -> None:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("writers", everyday([3], [0, 3]))
 @each_place
-def test_both_sides_of_a_fork_write_open_and_close(
-    nursery: Nursery, url: str, seed: int, writers: int
-) -> None:
+def test_both_sides_of_a_fork_write_open_and_close(nursery, url, seed, writers):
     _create(url, "family")
     options = {"session": "family", "times": 15, "seed": seed, "writers": writers}
     brood = nursery.run(("write_on_both_sides", {"url": url, **options}))
@@ -51,7 +48,7 @@ def test_both_sides_of_a_fork_write_open_and_close(
 
 
 @each_place
-def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
+def test_two_processes_fork_at_once(nursery, url):
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
     brood = nursery.run(*(("write_on_both_sides", {**options, "seed": n}) for n in range(2)))
@@ -59,7 +56,7 @@ def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
 
 
 @each_place
-def test_threads_may_fork(nursery: Nursery, url: str) -> None:
+def test_threads_may_fork(nursery, url):
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
     _check(url, "family", nursery.run(("fork_from_threads", options)))
@@ -74,7 +71,7 @@ METHODS = ("fork", "spawn", "forkserver")
     [*product(("file", "postgres"), everyday(METHODS[:1], METHODS))],
     indirect=["url"],
 )
-def test_multiprocessing_may_fork(nursery: Nursery, url: str, method: str) -> None:
+def test_multiprocessing_may_fork(nursery, url, method):
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 20, "method": method}
     _check(url, "family", nursery.run(("multiply", options)))
@@ -87,26 +84,24 @@ FORKS = [
 
 
 @pytest.mark.parametrize("job", everyday(FORKS, [*FORKS, "fork_and_execute"]))
-def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
+def test_open_file_is_refused_in_the_child(nursery, tmp_path, job):
     url = str(tmp_path / "store.db")
     _create(url, "family")
     _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
 
 
 @each_place
-def test_fork_does_not_wait_for_an_open_audit(nursery: Nursery, url: str) -> None:
+def test_fork_does_not_wait_for_an_open_audit(nursery, url):
     _create(url, "family")
     _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))
 
 
-def test_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
+def test_store_in_memory_stays_with_its_process(nursery):
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
 
 @pytest.mark.parametrize("job", ["fork_with_a_server", "fork_an_async_store"])
-def test_child_leaves_connections_to_a_server_alone(
-    nursery: Nursery, postgres_url: str, job: str
-) -> None:
+def test_child_leaves_connections_to_a_server_alone(nursery, postgres_url, job):
     _create(postgres_url, "family")
     options = {"url": postgres_url, "session": "family"}
     _check(postgres_url, "family", nursery.run((job, options)))

@@ -82,9 +82,7 @@ def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]
 
 
 @pytest.mark.parametrize("url", everyday(["file"], PLACES), indirect=True)
-def test_another_process_appends_while_a_model_is_asked(
-    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
-) -> None:
+def test_another_process_appends_while_a_model_is_asked(nursery, url, model):
     with Store.open(url) as store:
         chat = store.create("slow")
         said = fill(chat, LONG)
@@ -99,9 +97,7 @@ def test_another_process_appends_while_a_model_is_asked(
 
 
 @pytest.mark.parametrize("url", everyday(["postgres"], PLACES), indirect=True)
-def test_session_is_appended_to_while_a_task_waits_for_the_model(
-    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
-) -> None:
+def test_session_is_appended_to_while_a_task_waits_for_the_model(nursery, url, model):
     with Store.open(url) as store:
         chat = store.create("slow")
         said = fill(chat, LONG)
@@ -121,7 +117,7 @@ def test_session_is_appended_to_while_a_task_waits_for_the_model(
 
 
 @pytest.mark.parametrize("url", everyday(["file"], ["file", "postgres"]), indirect=True)
-def test_manager_killed_while_it_asks_leaves_no_trace(nursery: Nursery, url: str) -> None:
+def test_manager_killed_while_it_asks_leaves_no_trace(nursery, url):
     with Store.open(url) as store:
         chat = store.create("slow")
         said = fill(chat, LONG)

@@ -28,7 +28,7 @@ def unchanged_but_for(chat: Any, before: tuple[Any, ...], reason: str) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
-def test_interrupt_of_a_run_is_raised(memory: Any, interrupt: BaseException) -> None:
+def test_interrupt_of_a_run_is_raised(memory, interrupt):
     chat = memory.create()
     fill(chat, 40)
     before = state(chat)
@@ -59,7 +59,7 @@ def waiting(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Itera
         yield lab
 
 
-def test_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
+def test_summariser_that_hangs_can_be_cancelled(waiting):
     chat = waiting.store.create()
     fill(chat, 40)
     before = state(chat)
@@ -77,7 +77,7 @@ def test_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
     assert manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat).status == "condensed"
 
 
-def test_cancelled_run_with_a_blocking_summariser_returns(waiting: Any) -> None:
+def test_cancelled_run_with_a_blocking_summariser_returns(waiting):
     chat = waiting.store.create()
     fill(chat, 40)
     before = state(chat)
@@ -101,7 +101,7 @@ def test_cancelled_run_with_a_blocking_summariser_returns(waiting: Any) -> None:
     unchanged_but_for(chat, before, "CancelledError")
 
 
-def test_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
+def test_model_that_hangs_is_hung_up_on(waiting):
     chat = waiting.store.create()
     fill(chat, 40)
     before = state(chat)
@@ -122,7 +122,7 @@ def test_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
-def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting: Any, steps: int) -> None:
+def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting, steps):
     chat = waiting.store.create()
     said = fill(chat, 40)
     before = state(chat)
@@ -151,7 +151,7 @@ def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting: Any, steps: int
 # What happens while it is asked
 
 
-def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
+def test_concurrent_managers_do_not_undo_each_other(memory):
     chat = memory.create()
     said = fill(chat, 40)
     meeting = threading.Barrier(2, timeout=30)
@@ -169,7 +169,7 @@ def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
     assert len(changes_since(chat, said[-1])) == 1
 
 
-def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) -> None:
+def test_summariser_that_manages_the_session_itself_is_overtaken(memory):
     chat = memory.create()
     said = fill(chat, 40)
     inner = manager(chat, limit=WINDOW, summariser=Scripted("from within"))
@@ -179,7 +179,7 @@ def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) ->
     assert "from within" in chat.view().messages[0].content
 
 
-def test_session_purged_during_the_run_is_gone(memory: Any) -> None:
+def test_session_purged_during_the_run_is_gone(memory):
     chat = memory.create()
     fill(chat, 40)
 

@@ -55,7 +55,7 @@ def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") ->
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", KINDS)
-def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
+def test_manage_of_any_nasty_history_keeps_the_laws(memory, name, policy):
     verdict = tried(memory.create(), name, policy)
     if policy == "default":
         assert verdict.status == KINDS[name].ends
@@ -64,19 +64,19 @@ def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, poli
 
 @pytest.mark.only("postgres")
 @pytest.mark.parametrize("name", EVERYWHERE)
-def test_manage_of_nasty_histories_is_the_same_on_a_server(chat: Any, name: str) -> None:
+def test_manage_of_nasty_histories_is_the_same_on_a_server(chat, name):
     assert tried(chat, name, "default").status == KINDS[name].ends
 
 
 @pytest.mark.parametrize("policy", ASKING)
 @pytest.mark.parametrize("name", SUMMARISED)
-def test_manage_without_a_summary_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
+def test_manage_without_a_summary_keeps_the_laws(memory, name, policy):
     verdict = tried(memory.create(), name, policy, summary=ValueError("no"))
     assert verdict.status != "condensed"
 
 
 @pytest.mark.parametrize("name", SUMMARISED)
-def test_offline_summariser_reads_anything(memory: Any, name: str) -> None:
+def test_offline_summariser_reads_anything(memory, name):
     kind = KINDS[name]
     chat = kind.build(memory.create())
     make = lambda: Trial(manager(chat, **kind.options), [])  # noqa: E731
@@ -84,7 +84,7 @@ def test_offline_summariser_reads_anything(memory: Any, name: str) -> None:
     assert verdict.status in (kind.ends, "condensed" if name in SHORTER else "truncated")
 
 
-def test_unwritable_store_raises_and_can_still_be_read(tmp_path: Any) -> None:
+def test_unwritable_store_raises_and_can_still_be_read(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         full, fits = store.create("full"), store.create("fits")

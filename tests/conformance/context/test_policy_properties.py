@@ -92,7 +92,7 @@ def making(chat: Any, room: float, summary: Any, **options: Any) -> Callable[[],
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_laws_hold_after_any_history(memory: Any, name: str) -> None:
+def test_laws_hold_after_any_history(memory, name):
     @examined(
         EXAMPLES,
         history=HISTORIES,
@@ -122,7 +122,7 @@ def test_laws_hold_after_any_history(memory: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_recover_makes_the_request_smaller_or_refuses(memory: Any, name: str) -> None:
+def test_recover_makes_the_request_smaller_or_refuses(memory, name):
     @examined(RECOVERIES, history=HISTORIES, policy=POLICIES[name], summary=ANSWERS)
     def examine(history: Any, policy: Any, summary: Any) -> None:
         chat = memory.create()
@@ -142,7 +142,7 @@ def test_recover_makes_the_request_smaller_or_refuses(memory: Any, name: str) ->
     examine()
 
 
-def test_refusal_names_rows_that_no_plan_could_hide(memory: Any) -> None:
+def test_refusal_names_rows_that_no_plan_could_hide(memory):
     """A window that holds what the refusal asks for is enough."""
 
     @examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))

@@ -155,7 +155,7 @@ def loads(request: pytest.FixtureRequest) -> Iterator[None]:
     set_json_loads(json.loads)
 
 
-def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
+def test_cleared_view_needs_no_loader_of_json(postgres_url, loads):
     with Store.open(postgres_url) as store:
         chat = store.create()
         fill(chat, 2)
@@ -164,7 +164,7 @@ def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) ->
         assert chat.view().messages == chat.view(limit=100).messages
 
 
-def test_store_is_created_with_any_loader_of_json(postgres: Any, loads: None) -> None:
+def test_store_is_created_with_any_loader_of_json(postgres, loads):
     url = postgres.empty()
     with Store.open(url) as store:
         assert store.create().append("user", "first").seq == 1
@@ -184,9 +184,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.only("file", "postgres")
 @pytest.mark.only("sync")  # the store is used during one of its own calls
-def test_messages_read_during_a_write_are_of_one_moment(
-    store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_read_during_a_write_are_of_one_moment(store, monkeypatch):
     for name, write in WRITES.items():
         chat = store.create()
         fill(chat, 6)

@@ -320,7 +320,7 @@ def refusing_pair(chat: Any, plan: Plan) -> tuple[int, int] | None:
 
 
 @pytest.mark.one_leg
-def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
+def test_plan_is_refused_exactly_if_it_separates_a_pair(shared):
     store = shared.store
 
     @settings(
