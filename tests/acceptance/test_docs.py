@@ -76,12 +76,8 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def needs_postgres(page: Path) -> bool:
-    return any(block.mark == "postgres" for block in blocks(page))
-
-
-def asks_models(page: Path) -> bool:
-    return any(block.mark == "models" for block in blocks(page))
+def has(page: Path, mark: str) -> bool:
+    return any(block.mark == mark for block in blocks(page))
 
 
 def run(page: Path) -> None:
@@ -131,16 +127,16 @@ EXECUTED = [page for page in WITH_PYTHON if page not in FRAMEWORKS]
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
+@pytest.mark.parametrize("page", [p for p in EXECUTED if not has(p, "postgres")], ids=name_of)
 def test_code_of_a_page_runs(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
-    if asks_models(page):
+    if has(page, "models"):
         request.getfixturevalue("models")
     run(page)
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("page", [p for p in EXECUTED if needs_postgres(p)], ids=name_of)
+@pytest.mark.parametrize("page", [p for p in EXECUTED if has(p, "postgres")], ids=name_of)
 def test_code_of_a_page_runs_on_postgres(page, tmp_path, monkeypatch, postgres_url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", postgres_url)

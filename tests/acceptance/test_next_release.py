@@ -153,7 +153,7 @@ def test_doctor_notes_a_newer_schema_and_refuses_one_that_is_too_new(upgraded):
     assert "0002" in findings["schema"].says
     assert "2 sessions" in findings["schema"].says
     assert findings["entries"].status == findings["triggers"].status == "ok"
-    _set_version(upgraded, "0002", "0.3.0")
+    upgraded.run("UPDATE roocontext_version SET version_num = '0002', oldest_release = '0.3.0'")
     (finding,) = [it for it in health.examined(upgraded.url) if it.check == "schema"]
     assert (finding.status, "0.3.0 or newer" in finding.says) == ("bad", True)
 
@@ -205,7 +205,3 @@ def _read_until(ended: Event, store: Store, chat: Session) -> bool:
 def _version(raw: Raw) -> tuple[Any, ...]:
     (row,) = raw.run("SELECT version_num, oldest_release FROM roocontext_version")
     return row
-
-
-def _set_version(raw: Raw, version: str, oldest: str) -> None:
-    raw.run(f"UPDATE roocontext_version SET version_num = '{version}', oldest_release = '{oldest}'")

@@ -57,10 +57,6 @@ def events(form: str, request: Request) -> Any:
         return list(RESOURCES[form](client).create(**asked))
 
 
-def last_event(form: str, request: Request) -> Any:
-    return events(form, request)[-1].response
-
-
 def streamed(form: str, request: Request) -> Any:
     with (
         CLIENTS[form][0]() as client,
@@ -120,7 +116,7 @@ ASKED: dict[str, list[Callable[[Any], Any]]] = {
     form: [*(partial(way, form) for way in WAYS), dumped(partial(whole, form), exclude_unset=True)]
     for form in CLIENTS
 }
-ASKED["openai-responses"].append(partial(last_event, "openai-responses"))
+ASKED["openai-responses"].append(lambda request: events("openai-responses", request)[-1].response)
 ASKED["gemini"] = [gemini, gemini_streamed, gemini_async, gemini_async_streamed]
 ASKED["gemini"].append(dumped(gemini, by_alias=True, exclude_none=True))
 

@@ -683,7 +683,8 @@ class SessionMachine(RuleBasedStateMachine):
         for owner in range(5):
             where = {"machine": self.family[0][0].id, "owner": str(owner)}
             found = {info.session_id for info in self.store.sessions(where=where)}
-            owned = [chat.id for chat, model in self.family if _owner(model) == str(owner)]
+            described = [(chat.id, model.shown()[1] or {}) for chat, model in self.family]
+            owned = [name for name, metadata in described if metadata.get("owner") == str(owner)]
             assert found == set(owned)
 
     # How it is done
@@ -792,11 +793,6 @@ class SessionMachine(RuleBasedStateMachine):
 def _paid(rows: Sequence[ReportedUsage]) -> list[tuple[Any, ...]]:
     """The usage of a session according to the model."""
     return [(row.session_id, row.seq, (row.model, row.usage), row.is_summary) for row in rows]
-
-
-def _owner(model: Model) -> str | None:
-    _, metadata = model.shown()
-    return metadata and metadata["owner"]
 
 
 def _summaries_of(model: Model, seq: int) -> list[Any]:

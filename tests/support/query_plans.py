@@ -175,7 +175,7 @@ def _fill(
 def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, Any]:
     admin.execute(f"PREPARE planned AS {text}")
     try:
-        given = ", ".join(map(_literal, params or ()))
+        given = ", ".join(sql.Literal(value).as_string(None) for value in params or ())
         call = f"planned({given})" if given else "planned"
         row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()
     finally:
@@ -184,10 +184,6 @@ def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, A
     found = row[0] if isinstance(row[0], list) else json.loads(row[0])
     plan: dict[str, Any] = found[0]["Plan"]
     return plan
-
-
-def _literal(value: Any) -> str:
-    return sql.Literal(value).as_string(None)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -102,8 +102,9 @@ def test_view_is_read_from_its_newest_end(chat):
     order = seqs(chat.view())
     for start in range(2, 60, 12):
         chat.commit(Plan.condense(chat.view(), order[start : start + 4], f"summary {start}"))
-    results = [m.seq for m in chat.view().messages if isinstance(m.content, list)][-9::2]
-    chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results if is_result(chat, seq)]))
+    newest = [m for m in chat.view().messages if isinstance(m.content, list)][-9::2]
+    results = [m.seq for m in newest if m.content[0]["type"] == "tool_result"]
+    chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results]))
     chat.set_title("and notes at the end")
     for as_of in (None, chat.info().last_seq - 3, 90, 0):
         whole = chat.view(as_of=as_of)
@@ -117,10 +118,6 @@ def test_view_is_read_from_its_newest_end(chat):
     newest = chat.view(last=5)
     assert (newest.seq, newest.head_seq, newest.whole) == (chat.head().seq, chat.head_seq(), False)
     assert any(message.cleared for message in chat.view(last=20).messages)
-
-
-def is_result(chat, seq):
-    return chat.message(seq).content[0]["type"] == "tool_result"
 
 
 def test_wrong_pages_from_the_newest_end_are_refused(chat):
