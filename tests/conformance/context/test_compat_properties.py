@@ -55,9 +55,7 @@ def test_run_is_as_foreseen_and_a_refusal_is_true_and_hides_nothing(memory, name
         system=SYSTEMS,
         aim=AIMS,
     )
-    def examine(
-        history: Any, policy: Any, room: float, summary: Any, system: Any, aim: str
-    ) -> None:
+    def examine(history, policy, room, summary, system, aim):
         chat = memory.create()
         play(chat, history)
         window = max(1, int(chat.tokens(LETTERS) * room))

@@ -103,9 +103,7 @@ def test_laws_hold_after_any_history(memory, name):
         summary=ANSWERS,
         limits=LIMITS,
     )
-    def examine(
-        history: Any, policy: Any, aim: str, room: float, system: Any, summary: Any, limits: Budget
-    ) -> None:
+    def examine(history, policy, aim, room, system, summary, limits):
         chat = memory.create()
         play(chat, history)
         make = making(chat, room, summary, policy=policy, limits=limits)
@@ -124,7 +122,7 @@ def test_laws_hold_after_any_history(memory, name):
 @pytest.mark.parametrize("name", POLICIES)
 def test_recover_makes_the_request_smaller_or_refuses(memory, name):
     @examined(RECOVERIES, history=HISTORIES, policy=POLICIES[name], summary=ANSWERS)
-    def examine(history: Any, policy: Any, summary: Any) -> None:
+    def examine(history, policy, summary):
         chat = memory.create()
         play(chat, history)
         trial = making(chat, 1.5, summary, policy=policy)()
@@ -146,7 +144,7 @@ def test_refusal_names_rows_that_no_plan_could_hide(memory):
     """A window that holds what the refusal asks for is enough."""
 
     @examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
-    def examine(history: Any, room: float) -> None:
+    def examine(history, room):
         chat = memory.create()
         play(chat, history)
         for policy in ("default", "sliding_window"):

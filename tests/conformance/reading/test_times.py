@@ -135,7 +135,7 @@ def scanned_point(entries: list[Any], when: int) -> int:
 def test_moment_is_found_as_by_a_scan(lab, start):
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(steps=STEPS)
-    def examine(steps: Any) -> None:
+    def examine(steps):
         chat = lab.store.create()
         play(chat, lab.clock, steps, start)
         entries = list(chat.audit())

@@ -329,7 +329,7 @@ def test_plan_is_refused_exactly_if_it_separates_a_pair(shared):
         deadline=None,
     )
     @given(before=SCENES, tools=TOOLS, after=SCENES, sides=SIDES)
-    def examine(before: Any, tools: Any, after: Any, sides: Any) -> None:
+    def examine(before, tools, after, sides):
         chat = store.create()
         play(chat, before)
         chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
