@@ -1,6 +1,7 @@
 """A tool output that is cleared in part: its head and tail stay, and it says what is missing."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kept
 from roocontext.log.forms import forms
-from roocontext.log.plan import CLEARED, SHORTENED, Action
+from roocontext.log.plan import CLEARED, SHORTENED
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
 from support.async_manager import Scripted, manager
@@ -136,25 +137,11 @@ def test_wrong_kept_sizes_are_refused(chat):
     block = [(seq, 0)]
     everything = Plan.clear(view, block, keep=(len(LONG), 0), compat=True)
     assert f"has {len(LONG)} characters: all" in refused(everything)
+    part = Plan.clear(view, block, keep=(1, 1), compat=True)
     for keeps in ((Kept(seq, 1, 0, 0),), (Kept(seq, 0, 1, 1),) * 2):
-        plan = Plan(
-            head_seq=view.head_seq,
-            action=Action.CLEAR,
-            clears=((seq, 0),),
-            keeps=keeps,
-            compat=True,
-        )
-        assert "does not clear, or twice" in refused(plan)
-    for keeps in (((seq, 0, 1, 1),), (Kept(seq, 0, -1, 1),), (Kept(seq, 0, 1.5, 1),)):
-        refused(
-            Plan(
-                head_seq=view.head_seq,
-                action=Action.CLEAR,
-                clears=((seq, 0),),
-                keeps=keeps,
-                compat=True,
-            )
-        )
+        assert "does not clear, or twice" in refused(replace(part, keeps=keeps))
+    for keep in ((seq, 0, 1, 1), Kept(seq, 0, -1, 1), Kept(seq, 0, 1.5, 1)):
+        refused(replace(part, keeps=(keep,)))
     chat.commit(Plan.clear(view, block, keep=(100, 100)))
     for keep in ((100, 100), (0, 200), (500, 0)):
         plan = Plan.clear(chat.view(), block, keep=keep, compat=True)
