@@ -140,21 +140,17 @@ def test_recover_makes_the_request_smaller_or_refuses(memory, name):
     examine()
 
 
-def test_refusal_names_rows_that_no_plan_could_hide(memory):
+@examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
+def test_refusal_names_rows_that_no_plan_could_hide(memory, history, room):
     """A window that holds what the refusal asks for is enough."""
-
-    @examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
-    def examine(history, room):
-        chat = memory.create()
-        play(chat, history)
-        for policy in ("default", "sliding_window"):
-            refused = refusal_of(making(chat, room, ValueError("boom"), policy=policy)(), chat)
-            if refused is not None:
-                options = {"policy": policy, "limit": refused.needed, "counter": LETTERS}
-                enough = manager(chat, summariser=Scripted(ValueError("boom")), **options)
-                assert enough.preview(chat).tokens_after <= refused.needed
-
-    examine()
+    chat = memory.create()
+    play(chat, history)
+    for policy in ("default", "sliding_window"):
+        refused = refusal_of(making(chat, room, ValueError("boom"), policy=policy)(), chat)
+        if refused is not None:
+            options = {"policy": policy, "limit": refused.needed, "counter": LETTERS}
+            enough = manager(chat, summariser=Scripted(ValueError("boom")), **options)
+            assert enough.preview(chat).tokens_after <= refused.needed
 
 
 def newest(chat: Any) -> dict[int, Any]:

@@ -320,36 +320,25 @@ def refusing_pair(chat: Any, plan: Plan) -> tuple[int, int] | None:
 
 
 @pytest.mark.one_leg
-def test_plan_is_refused_exactly_if_it_separates_a_pair(shared):
-    store = shared.store
-
-    @settings(
-        max_examples=examples(75, long=150),
-        suppress_health_check=list(HealthCheck),
-        deadline=None,
-    )
-    @given(before=SCENES, tools=TOOLS, after=SCENES, sides=SIDES)
-    def examine(before, tools, after, sides):
-        chat = store.create()
-        play(chat, before)
-        chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
-        play(chat, after)
-        for pin in chat.pins():
-            chat.unpin(pin)
-        view = chat.view()
-        readings = [reader(one.format).blocks(one.role, one.content) for one in view.messages]
-        for turns in sides:
-            hidden = [
-                at for at, away in zip(range(len(readings)), cycle(turns), strict=False) if away
-            ]
-            if not hidden:
-                continue
-            plan = Plan.condense(view, [view.messages[at].seq for at in hidden], "in short")
-            separated = {
-                (view.messages[pair.call[0]].seq, view.messages[pair.result[0]].seq)
-                for pair in split(readings, hidden)
-            }
-            refused = refusing_pair(chat, replace(plan, counts=SMALLER))
-            assert refused in separated if refused else not separated
-
-    examine()
+@settings(max_examples=examples(75, long=150), suppress_health_check=list(HealthCheck))
+@given(before=SCENES, tools=TOOLS, after=SCENES, sides=SIDES)
+def test_plan_is_refused_exactly_if_it_separates_a_pair(shared, before, tools, after, sides):
+    chat = shared.store.create()
+    play(chat, before)
+    chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
+    play(chat, after)
+    for pin in chat.pins():
+        chat.unpin(pin)
+    view = chat.view()
+    readings = [reader(one.format).blocks(one.role, one.content) for one in view.messages]
+    for turns in sides:
+        hidden = [at for at, away in zip(range(len(readings)), cycle(turns), strict=False) if away]
+        if not hidden:
+            continue
+        plan = Plan.condense(view, [view.messages[at].seq for at in hidden], "in short")
+        separated = {
+            (view.messages[pair.call[0]].seq, view.messages[pair.result[0]].seq)
+            for pair in split(readings, hidden)
+        }
+        refused = refusing_pair(chat, replace(plan, counts=SMALLER))
+        assert refused in separated if refused else not separated
