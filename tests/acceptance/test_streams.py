@@ -57,20 +57,12 @@ def events(form: str, request: Request) -> Any:
         return list(RESOURCES[form](client).create(**asked))
 
 
-def streamed(form: str, request: Request) -> Any:
+def streamed(form: str, request: Request, *, as_events: bool = False) -> Any:
     with (
         CLIENTS[form][0]() as client,
         RESOURCES[form](client).stream(**given(form, request)) as stream,
     ):
-        return getattr(stream, WHOLE[form])()
-
-
-def helpers_events(form: str, request: Request) -> Any:
-    with (
-        CLIENTS[form][0]() as client,
-        RESOURCES[form](client).stream(**given(form, request)) as stream,
-    ):
-        return list(stream)
+        return list(stream) if as_events else getattr(stream, WHOLE[form])()
 
 
 async def whole_async(form: str, request: Request) -> Any:
@@ -111,7 +103,7 @@ def dumped(ask: Callable[[Any], Any], **options: Any) -> Callable[[Any], Any]:
     return lambda request: ask(request).model_dump(mode="json", **options)
 
 
-WAYS = [whole, streamed, events, helpers_events, whole_async, streamed_async]
+WAYS = [whole, streamed, events, partial(streamed, as_events=True), whole_async, streamed_async]
 ASKED: dict[str, list[Callable[[Any], Any]]] = {
     form: [*(partial(way, form) for way in WAYS), dumped(partial(whole, form), exclude_unset=True)]
     for form in CLIENTS
