@@ -262,6 +262,7 @@ def test_hits_come_in_order_and_in_pages(lab, indexed):
     for limit in (1, 5, 12):
         assert found(store, "needle", order="oldest", limit=limit) == written
         assert found(store, "needle", order="newest", limit=limit) == written[::-1]
+        assert len(store.search("needle", limit=limit)) == limit
         best = found(store, "needle", limit=limit)
         assert sorted(best) == sorted(written)
         assert best[0] == ("c", 4) or best == found(store, "needle", limit=12)
