@@ -3,6 +3,8 @@
 The guard in front of all routes has its tests in `test_every_path.py`.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -209,3 +211,5 @@ def test_each_operation_is_described(client):
         about["operationId"] for paths in document["paths"].values() for about in paths.values()
     ]
     assert len(names) == len({*names})
+    references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document))
+    assert {*references} <= document["components"]["schemas"].keys()
