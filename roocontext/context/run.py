@@ -298,7 +298,7 @@ class Run:
         except Exception as error:  # noqa: BLE001 - a summariser may raise anything
             paid = paid_for(error)
             self._count(paid)
-            return (yield from self._fail(reason_of(error), latch=True, paid=paid))
+            return (yield from self._fail(reason_of(error), latch=wanted.latch, paid=paid))
         except BaseException as error:
             with suppress(RooContextError):  # nothing may prevent a cancellation
                 yield from self._fail(type(error).__name__, latch=False)

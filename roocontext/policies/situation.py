@@ -193,13 +193,14 @@ class Ask:
     """A summary is needed. `compose` makes the plan of it, or says why it cannot be used.
 
     `hides` are the seqs that the plan would hide. `otherwise` is done if no usable summary is made:
-    a plan that needs none, or nothing.
+    a plan that needs none, or nothing. With `latch` an error of the summariser counts as a failure.
     """
 
     request: SummaryRequest
     compose: Callable[[Summary], Ready | Refused]
     hides: tuple[int, ...]
     otherwise: Ready | None = None
+    latch: bool = True
 
 
 @dataclass(frozen=True, slots=True)

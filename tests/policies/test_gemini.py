@@ -25,6 +25,7 @@ from roocontext.programs.gemini_cli.policy import (
     split_point,
     weights,
 )
+from support.async_manager import Scripted, manager
 from support.deciding import decided, seen, summary, texts
 from support.dialogue import WORDS, call, result, shown, text
 from support.situations import LETTERS
@@ -266,6 +267,14 @@ def test_only_an_automatic_failure_latches(chat, kind, said):
     assert decide(chat, kind(), window=tokens).compose(summary(said)).latch
     assert not forced(chat, kind()).compose(summary(said)).latch
     assert forced(chat, kind(), failures=1).compose(summary(said)).latch
+
+
+def test_program_tries_again_after_an_error_of_the_summariser(chat):
+    talk(chat, 5)
+    script = Scripted(ValueError("boom"), "in short")
+    options = {"policy": GeminiUpstream(), "limit": 50, "summariser": script}
+    first, second = (manager(chat, **options).manage(chat).status for _ in range(2))
+    assert (first, second) == ("failed", "condensed")
 
 
 # Contents

@@ -390,7 +390,8 @@ class GeminiUpstream:
             new = compressed(history, tried.split, summary.text)
             return self._judged(situation, hides, summary.text, new)
 
-        return Ask(request, compose, hides)
+        # The program raises the error to its user, and tries again at the next request.
+        return Ask(request, compose, hides, latch=False)
 
     def _judged(
         self, situation: Situation, hides: Sequence[int], text: str, history: list[Content]
