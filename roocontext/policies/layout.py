@@ -81,11 +81,7 @@ class Layout:
     @cached_property
     def summaries(self) -> tuple[Row, ...]:
         """The visible summaries, and the replies in which a provider compacted other messages."""
-        return tuple(
-            row
-            for row in self.situation.visible
-            if row.message.kind is Kind.SUMMARY or row.message.compacted is not None
-        )
+        return tuple(row for row in self.situation.visible if row.summarises)
 
     @cached_property
     def waiting(self) -> frozenset[int]:

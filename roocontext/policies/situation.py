@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from roocontext.log.counting import FREE, UNLIMITED, Budget, Size
-from roocontext.log.entries import Message
+from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Plan
 from roocontext.log.summary import Summary, SummaryRequest
 
@@ -63,6 +63,11 @@ class Row:
     def visible(self) -> bool:
         """True if the model sees it."""
         return self.condense_parent is None and self.truncation_parent is None
+
+    @property
+    def summarises(self) -> bool:
+        """True of a summary, and of a visible reply in which a provider compacted others."""
+        return self.message.kind is Kind.SUMMARY or self.message.compacted is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from roocontext.programs.opencode.prune import SPARED_NEWER
 from support.deciding import decided, summary, texts
 from support.deciding import seen as situation_of
 from support.dialogue import WORDS, call, result, shown, text
+from support.replies import claude, readable
 
 BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
 
@@ -175,6 +176,16 @@ def test_only_the_program_clears_after_a_summary_in_the_newest_turns(chat):
     compact(chat)
     ask(chat)
     assert (cleared(chat), cleared(chat, OpenCodeUpstream())) == ([], [(hidden, 0)])
+
+
+@pytest.mark.parametrize("summarise", [compact, lambda chat: chat.record(claude(readable("so")))])
+def test_program_clears_nothing_before_an_older_summary(chat, summarise):
+    ask(chat)
+    tool(chat, 60_000)
+    chat.append("assistant", "so")
+    summarise(chat)
+    recent(chat)
+    assert cleared(chat, OpenCodeUpstream()) == []
 
 
 @pytest.mark.parametrize("make", [Plan.condense, Plan.truncate])

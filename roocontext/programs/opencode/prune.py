@@ -100,8 +100,8 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     steps = []
     for row, reading in zip(rows, readings, strict=True):
         outputs = () if row.seq in without else tuple(_outputs(row, reading[1], tools))
-        is_summary = row.message.kind is Kind.SUMMARY
-        steps.append(PastMessage(outputs, is_turn=_is_turn(row, reading), is_summary=is_summary))
+        turn = _is_turn(row, reading)
+        steps.append(PastMessage(outputs, is_turn=turn, is_summary=row.summarises))
     return steps
 
 

@@ -84,16 +84,29 @@ class _Task:
     situation: Situation
 
     @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The live rows, except those that a compaction by the provider stands for."""
+        rows: list[Row] = []
+        known: set[str | None] = {None}
+        # From the end, because a summary or marker comes after what it hides.
+        for row in reversed(self.situation.rows):
+            if {row.condense_parent, row.truncation_parent} <= known:
+                rows.append(row)
+                if row.message.kind in (Kind.SUMMARY, Kind.MARKER):
+                    known.add(row.message.compaction_id)
+        return tuple(reversed(rows))
+
+    @cached_property
     def messages(self) -> list[RooMessage]:
-        """The live rows."""
-        return [roo_message(row) for row in self.situation.rows]
+        """The list of the program."""
+        return [roo_message(row) for row in self.rows]
 
     @cached_property
     def held(self) -> frozenset[int]:
         """The indices of the messages that are never hidden, and of those that belong to them."""
         layout = Layout(self.situation)
         seqs = whole_groups(layout.groups, layout.fixed) | layout.fixed
-        return frozenset(i for i, row in enumerate(self.situation.rows) if row.seq in seqs)
+        return frozenset(i for i, row in enumerate(self.rows) if row.seq in seqs)
 
     @property
     def previous(self) -> int:
@@ -117,7 +130,7 @@ class _Task:
 
     def seqs(self, indices: tuple[int, ...]) -> tuple[int, ...]:
         """The places in the log of these messages."""
-        return tuple(self.situation.rows[index].seq for index in indices)
+        return tuple(self.rows[index].seq for index in indices)
 
     def left_by(self, edit: Edit) -> int:
         """The size after a truncation, by the program's count.
@@ -125,8 +138,7 @@ class _Task:
         It includes the rows that a summary replaces, and excludes the marker.
         """
         left = set(visible_to_roo(self.messages)) - set(edit.tagged)
-        rows = self.situation.rows
-        return self.situation.system_size.tokens + sum(rows[i].size.tokens for i in left)
+        return self.situation.system_size.tokens + sum(self.rows[i].size.tokens for i in left)
 
     def plan(self, action: Action, edit: Edit, *, policy: str, record: Mapping[str, Any]) -> Plan:
         """Turn an edit of the list into a plan."""
