@@ -117,8 +117,7 @@ class Run:
 
     def is_due(self) -> Steps[bool]:
         """Return True if a run would look for something to do."""
-        check = yield from self.port.check()
-        self.state = check.state
+        check = yield from self._check()
         yield from self._keep()
         is_sealed = check.unreadable is not None or check.unextracted
         return is_sealed or self._due(check.totals)
@@ -126,26 +125,24 @@ class Run:
     def run(self) -> Steps[Outcome]:
         """Do the whole run; return an Outcome or raise BudgetExceeded."""
         yield from self.port.fire(BeforeCheck(self.port.id, self.trigger))
-        check = yield from self.port.check()
-        self.state = check.state
-        if check.is_new_frame and self.aim is Aim.MANAGE:
-            yield from self.port.keep_frame()
-        if self.aim is Aim.MANAGE and check.unreadable is not None:
-            try:
-                check = yield from self._uncover(check)
-            except UncoverRefused as error:
-                result = AttemptResult(Status.CONFLICT, reason=error.fact)
-                return self._outcome(check.totals, check.totals.size, result)
-        totals = check.totals
+        check = yield from self._check()
+        # First, because no plan can make the system prompt smaller.
+        too_large = TooLarge.if_over("system", self.port.frame.overhead, check.totals.most)
+        if too_large is not None:
+            raise (yield from self._refused(too_large))
         if self.aim is Aim.MANAGE:
+            if check.is_new_frame:
+                yield from self.port.keep_frame()
+            if check.unreadable is not None:
+                try:
+                    check = yield from self._uncover(check)
+                except UncoverRefused as error:
+                    result = AttemptResult(Status.CONFLICT, reason=error.fact)
+                    return self._outcome(check.totals, check.totals.size, result)
             self.options = check.options
             if check.unextracted and not self.port.is_dry_run:
                 yield from self._write_extracts()
-        self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
-        # First, because no plan can make the system prompt smaller.
-        too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
-        if too_large is not None:
-            raise (yield from self._refused(too_large))
+        totals = check.totals
         if self.aim is Aim.MANAGE and not self._due(totals):
             yield from self._keep()
             reason = "The last run did not help." if self.state.waits(totals) else "Nothing is due."
@@ -162,10 +159,16 @@ class Run:
         while check.unreadable is not None:
             covering = check.unreadable
             uncovering = yield from self.port.uncover(covering)
-            check = yield from self.port.check()
+            check = yield from self._check()
             done = Restoration(covering, Kind.COVERING, uncovering, check.totals.size.tokens)
             self.restorations.append(done)
+        return check
+
+    def _check(self) -> Steps[DueCheck]:
+        """Read what decides whether anything is due, and compare new estimates with the reports."""
+        check = yield from self.port.check()
         self.state = check.state
+        self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         return check
 
     def _write_extracts(self) -> Steps[None]:

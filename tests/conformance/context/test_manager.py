@@ -276,7 +276,8 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
         recover()
 
 
-def test_estimates_are_stored_and_drift_is_reported(chat):
+@pytest.mark.parametrize("check", ["manage", "will_manage"])
+def test_estimates_are_stored_and_drift_is_reported(chat, check):
     told = []
     hooks = Hooks()
     hooks.on(Drifted, told.append)
@@ -285,6 +286,7 @@ def test_estimates_are_stored_and_drift_is_reported(chat):
     head = chat.append(
         "assistant", "A parser.", model="m", usage={"input_tokens": 900, "output_tokens": 3}
     ).seq
+    getattr(context, check)(chat, system="Be brief.")
     assert context.manage(chat, system="Be brief.").status == "noop"
     before = chat.head()
     context.manage(chat, system="Be brief.")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from roocontext import Plan
 from roocontext.context import Status
-from roocontext.errors import BudgetExceeded, SummarySealed
+from roocontext.errors import BudgetExceeded, SummarySealed, SystemPromptTooLarge
 from roocontext.log.entries import Kind
 from roocontext.policies.builtin import policies
 from support.async_manager import Scripted, manager
@@ -138,6 +139,14 @@ class TestManage:
             assert run(chat).uncovered == ()
         assert not any(one.kind is Kind.UNCOVERING for one in chat.audit())
 
+    def test_system_prompt_over_the_limit_is_refused_before_anything_is_written(self, chat):
+        grown(chat)
+        head = chat.head_seq()
+        context = manager(chat, CLAUDE, **summarising(limit=100))
+        with pytest.raises(SystemPromptTooLarge):
+            context.manage(chat, system=WORDS * 50)
+        assert (chat.head_seq(), chat.frame()) == (head, None)
+
     def test_what_must_stay_and_does_not_fit_is_refused_with_the_full_view(self, chat):
         chat.append("user", WORDS * 50)
         compacted(chat, 1)
@@ -164,13 +173,21 @@ class TestPolicies:
         assert outcome.hidden > 5
         assert done.seq in shown(chat)
 
-    def test_readable_one_is_part_of_the_next_summary(self, chat):
-        fill(chat, 7)
+    @pytest.mark.values_on_one_leg
+    @pytest.mark.parametrize("policy", [name for name in policies.known() if "sliding" not in name])
+    def test_readable_one_is_part_of_the_next_summary(self, chat, policy):
+        old = [chat.append("user", f"early {number} {WORDS}").seq for number in range(9)]
+        summary = chat.commit(Plan.condense(chat.view(), old[:3], "Before that."))
+        marker = chat.commit(Plan.truncate(chat.view(), old[3:6], "[cut]"))
         done = chat.record(claude(readable("All so far."), text("x")))
         fill(chat, 30)
         chat.append("user", "Go on.")
         summariser = Scripted()
-        context = manager(chat, CLAUDE, **summarising(summariser=summariser))
-        assert context.condense(chat).hidden > 5
-        assert done.seq not in shown(chat)
-        assert "All so far." in str(summariser.requests[0].messages)
+        options = summarising(summariser=summariser, policy=policy)
+        assert manager(chat, CLAUDE, **options).condense(chat).hidden > 5
+        # Roo Code of 2025 always keeps the first message.
+        assert (done.seq in shown(chat)) is (policy == "roo")
+        read = str(summariser.requests[0].messages)
+        assert "All so far." in read
+        hidden = [*old, summary.seq, marker.seq]
+        assert not [seq for seq in hidden if str(chat.message(seq).content) in read]
