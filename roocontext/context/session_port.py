@@ -16,7 +16,6 @@ from roocontext.log.compactions import can_read
 from roocontext.log.counting import BYTES, COMPACTION, Size, count_message
 from roocontext.log.entries import Message
 from roocontext.log.events import Event
-from roocontext.log.forms import newest_reply
 from roocontext.log.model_names import is_requested_as
 from roocontext.log.plan import Committed
 from roocontext.log.request import NOTHING
@@ -222,14 +221,12 @@ class LiveSession:
     def recoveries(self) -> Steps[Recoveries]:
         """The cuts since the newest live reply."""
         counter = self.settings.counter
-        wanted = Wanted(counter=counter, rows=SnapshotRows.LIVE, notes=[REFUSED])
-        live = yield from self.read(wanted)
-        self.learn(live.notes.get(REFUSED))
-        newest = newest_reply([row.message for row in live.rows])
-        reply = newest.seq if newest else 0
+        view = yield from self.read(Wanted(counter=counter, notes=[REFUSED]))
+        self.learn(view.notes.get(REFUSED))
+        reply = yield from ask(self.chat.internals.newest_reply)
         notes = yield from ask(lambda: self.chat.notes(RECOVERY))
         done = sum(note.content.get("reply") == reply for note in notes)
-        return Recoveries(reply, done, live.sums[counter.name] + self.frame.overhead.tokens)
+        return Recoveries(reply, done, view.sums[counter.name] + self.frame.overhead.tokens)
 
     def newest_note(self) -> Steps[Note | None]:
         """The newest note of the manager's kind."""

@@ -203,6 +203,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     keep_counts = _threaded(SessionInternals.keep_counts)
     counted = _threaded(SessionInternals.counted)
     restorable = _threaded(SessionInternals.restorable)
+    newest_reply = _threaded(SessionInternals.newest_reply)
     uncovered_since = _threaded(SessionInternals.uncovered_since)
     unextracted = _threaded(SessionInternals.unextracted)
     hidden_by = _threaded(SessionInternals.hidden_by)

@@ -25,6 +25,7 @@ from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.engine.observing import Observer, StoreOperation, observing
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
+from roocontext.store.loop.request import newest_reply_seq
 from roocontext.store.proof import restore
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import head_of
@@ -106,6 +107,10 @@ class SessionInternals:
         The `given` entries count as uncovered already. Returns None if there is no such entry.
         """
         return count.restorable(self._database, counters, given)
+
+    def newest_reply(self) -> int:
+        """Return the newest live reply, hidden or not; 0 if there is none."""
+        return self._database.snapshot(newest_reply_seq)
 
     def uncovered_since(self, seq: int) -> bool:
         """Return whether anything was uncovered after entry `seq`."""

@@ -173,6 +173,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
     "head_seq": lambda _, chat: chat.head_seq(),
+    "newest_reply": lambda _, chat: chat.internals.newest_reply(),
     "uncovered_since": lambda _, chat: chat.internals.uncovered_since(0),
     "view": lambda _, chat: chat.view(),
     "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],

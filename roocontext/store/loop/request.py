@@ -22,6 +22,7 @@ from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
+from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
     CONTROLS,
     bounds,
@@ -56,6 +57,12 @@ def _newest_after(log: SessionLog, ranges: Iterable[Range], after: int) -> Messa
             if newest_reply([message]):
                 return message
     return None
+
+
+def newest_reply_seq(log: SessionLog) -> int:
+    """The newest live reply, hidden or not; 0 if there is none."""
+    newest = _newest_after(log, standing_back(log, read_head(log).last_seq), 0)
+    return 0 if newest is None else newest.seq
 
 
 def read_request(

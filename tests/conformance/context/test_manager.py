@@ -276,6 +276,22 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
         recover()
 
 
+def test_recovery_reads_no_hidden_message(chat):
+    class Tally:
+        name, exact = "tally", False
+
+        def count(self, role, content, form):
+            counted.append(content)
+            return len(str(content))
+
+    counted = []
+    said = fill(chat, 300)
+    chat.commit(Plan.condense(chat.view(), said[:-20], "in short"))
+    context = manager(chat, counter=Tally(), limit=1_000_000, summariser=Scripted())
+    assert context.recover(chat, RuntimeError("prompt is too long")).changed
+    assert not [content for content in counted if content == chat.message(said[0]).content]
+
+
 @pytest.mark.parametrize("check", ["manage", "will_manage"])
 def test_estimates_are_stored_and_drift_is_reported(chat, check):
     told = []
