@@ -233,7 +233,9 @@ class ManagerRuns:
 
     def _summarise(self, request: SummaryRequest) -> Any:
         """Ask the summariser, by default for a summary by the manager's own model."""
-        named = replace(request, model=request.model or self.settings.model or None)
+        own = getattr(self.settings.policy, "models", {})
+        model = own.get(request.model, request.model)
+        named = replace(request, model=model or self.settings.model or None)
         if self._awaits:
             return summarised(self.settings.summariser, named)
         return self.settings.summariser.summarise(named)

@@ -237,10 +237,11 @@ class Policy(Protocol):
     `compat` policies imitate a real program with its defects. They are given hidden rows too,
     and their plans are checked less.
 
-    Four more attributes are read where a policy has them: `counted_as` and `limited_as` name the
-    counter and the limits of the program it follows, in place of the model's; `switched` says
-    that it is made with what OpenCode's environment variables leave switched on; `options` is a
-    method that returns the fields with which the next request asks the provider to compact.
+    Five more attributes are read where a policy has them: `counted_as` and `limited_as` name the
+    counter and the limits of the program it follows, in place of the model's; `models` are the
+    models that its program's names for them stand for; `switched` says that it is made with what
+    OpenCode's environment variables leave switched on; `options` is a method that returns the
+    fields with which the next request asks the provider to compact.
     """
 
     @property

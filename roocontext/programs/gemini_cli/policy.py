@@ -11,7 +11,7 @@ program's decisions depend on the length of a content's JSON as JavaScript measu
 recorded by name, because their numbers changed later. The prompt for a summary is in our own words.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
@@ -164,6 +164,11 @@ ALIASES: Final = {
 
 DEFAULT_ALIAS: Final = "chat-compression-default"
 
+MODELS: Final = {alias: model for model, alias in ALIASES.items()} | {
+    DEFAULT_ALIAS: "gemini-2.5-pro"
+}
+"""The models that these names stand for in the program's own configuration."""
+
 
 class CompressionStatus(StrEnum):
     """The outcome of a compression."""
@@ -255,6 +260,7 @@ class Gemini:
 
     name: ClassVar[str] = "gemini"
     compat: ClassVar[bool] = False
+    models: ClassVar[Mapping[str, str]] = MODELS
 
     threshold: float = THRESHOLD
     fraction: float = COMPRESSED
@@ -341,6 +347,7 @@ class GeminiUpstream:
 
     name: ClassVar[str] = "gemini-upstream"
     compat: ClassVar[bool] = True
+    models: ClassVar[Mapping[str, str]] = MODELS
     counted_as: ClassVar[str] = "gemini"
     limited_as: ClassVar[str] = "gemini"
 

@@ -364,6 +364,23 @@ def test_manager_s_own_model_writes_the_summary(chat):
     assert outcome.summary_model == outcome.to_dict()["summary_model"] == "my-model"
 
 
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize(
+    ("policy", "model", "asked"),
+    [
+        ("gemini", "gemini-2.5-flash", "gemini-2.5-flash"),
+        ("gemini", "my-model", "my-model"),
+        ("gemini-upstream", "gemini-3-pro-preview", "gemini-3-pro-preview"),
+        ("gemini-upstream", "my-model", "gemini-2.5-pro"),
+    ],
+)
+def test_summariser_is_asked_for_a_model_that_providers_know(chat, policy, model, asked):
+    fill(chat, 9)
+    summariser = Scripted()
+    manager(chat, model, policy=policy, summariser=summariser).condense(chat)
+    assert [request.model for request in summariser.requests] == [asked]
+
+
 def test_veto_is_no_exhaustion(chat):
     fill(chat, 100)
     hooks = Hooks()
