@@ -276,6 +276,17 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
         recover()
 
 
+def test_recovery_does_not_shorten_its_summary_again_where_that_is_not_enough(chat):
+    chat.pin(chat.append("user", WORDS * 200).seq)
+    fill(chat, 100)
+    summariser = Scripted(lambda request: "fact " * (request.longest // 2))
+    context = manager(chat, limit=1_000_000, summariser=summariser)
+    outcome = context.recover(chat, RuntimeError("prompt is too long"))
+    assert [step.status for step in outcome.steps] == ["condensed", "truncated"]
+    assert outcome.tokens_after <= 0.75 * outcome.tokens_before
+    assert len(summariser.requests) == 1
+
+
 def test_recovery_reads_no_hidden_message(chat):
     class Tally:
         name, exact = "tally", False
