@@ -67,10 +67,14 @@ class Limit(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """The features that OpenCode's environment variables leave switched on."""
+    """The settings that OpenCode's environment variables leave.
+
+    `output_max` is the most that is kept free for an answer.
+    """
 
     autocompact: bool
     prune: bool
+    output_max: int = 32_000
 
 
 def limit_for(
@@ -125,12 +129,15 @@ def variable_of(model: str) -> str:
 
 
 def switches(environ: Mapping[str, str] | None = None) -> Switches:
-    """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off."""
-    off = [
-        str(_variables(environ).get(name, "")).lower() in ("1", "true")
-        for name in ("OPENCODE_DISABLE_AUTOCOMPACT", "OPENCODE_DISABLE_PRUNE")
-    ]
-    return Switches(autocompact=not off[0], prune=not off[1])
+    """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off.
+
+    Also OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX, if it is a positive integer.
+    """
+    names = ("DISABLE_AUTOCOMPACT", "DISABLE_PRUNE", "EXPERIMENTAL_OUTPUT_TOKEN_MAX")
+    *off, most = (str(_variables(environ).get(f"OPENCODE_{name}", "")).lower() for name in names)
+    autocompact, prune = (value not in ("1", "true") for value in off)
+    known = {"output_max": int(most)} if most.isdecimal() and int(most) else {}
+    return Switches(autocompact, prune, **known)
 
 
 def _variables(environ: Mapping[str, str] | None) -> Mapping[str, str]:

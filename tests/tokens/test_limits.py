@@ -190,18 +190,24 @@ def test_every_model_has_a_limit_and_a_source(model, profile):
     assert limit.source == "default" or limit.source.startswith("table:")
 
 
+OUTPUT_MAX = "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX"
+
+
 @pytest.mark.parametrize(
-    ("environ", "autocompact", "prune"),
+    ("environ", "autocompact", "prune", "output_max"),
     [
-        ({}, True, True),
-        ({"OPENCODE_DISABLE_AUTOCOMPACT": "1"}, False, True),
-        ({"OPENCODE_DISABLE_PRUNE": "TRUE"}, True, False),
-        ({"OPENCODE_DISABLE_PRUNE": "0"}, True, True),
-        ({"OPENCODE_DISABLE_PRUNE": "yes"}, True, True),
+        ({}, True, True, 32_000),
+        ({"OPENCODE_DISABLE_AUTOCOMPACT": "1"}, False, True, 32_000),
+        ({"OPENCODE_DISABLE_PRUNE": "TRUE"}, True, False, 32_000),
+        ({"OPENCODE_DISABLE_PRUNE": "0"}, True, True, 32_000),
+        ({"OPENCODE_DISABLE_PRUNE": "yes"}, True, True, 32_000),
+        ({OUTPUT_MAX: "64000"}, True, True, 64_000),
+        ({OUTPUT_MAX: "0"}, True, True, 32_000),
+        ({OUTPUT_MAX: "-1"}, True, True, 32_000),
     ],
 )
-def test_switches_of_opencode_change_the_limit(environ, autocompact, prune):
-    assert switches(environ) == Switches(autocompact=autocompact, prune=prune)
+def test_switches_of_opencode_change_the_limit(environ, autocompact, prune, output_max):
+    assert switches(environ) == Switches(autocompact, prune, output_max)
 
 
 BINDING = [

@@ -9,7 +9,6 @@ import pytest
 from roocontext import Store
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
-    OUTPUT_MAX,
     SPARED_NEWER,
     Estimate,
     PastMessage,
@@ -21,25 +20,17 @@ from roocontext.tokens.limits import switches
 from vectors import opencode_store
 from vectors.replay import Through, load, replay, through_store
 
-OUTPUT = "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX"
-
-
-def output_max(given: Any) -> int:
-    told = str(given["env"].get(OUTPUT, ""))
-    return int(told) if told.isdecimal() and int(told) else OUTPUT_MAX
-
 
 def overflow_through(policy: type[OpenCode | OpenCodeUpstream]) -> Through:
     def through(store: Store, given: Any, wanted: Any) -> str | None:
         if given["tokens"]["cache"]["write"]:
             return "tokens written to a cache, which are part of the input in a store"
-        most = output_max(given)
+        switched = switches(given["env"])
+        most = switched.output_max
         reserved = min(given["limit"]["output"], most) or most
         if not policy.compat and given["limit"]["context"] < 2 * reserved:
             return "a reserve of more than half of the window"
-        chosen = policy(
-            autocompact=switches(given["env"]).autocompact, output_max=most, prune=False
-        )
+        chosen = policy(**{**switched._asdict(), "prune": False})
         assert opencode_store.overflows(store, given, chosen) is wanted
         return None
 
