@@ -175,12 +175,10 @@ class ManagerRuns:
         port = self._port(chat, system, tools)
         before = yield from port.recoveries()
         port.remember(refusal.limit)
-        new = [] if port.new_limits is None else [port.new_limits]
         limit = port.window.context
         # Counted in the log, not here: a crash or another process must not begin anew.
         if before.done >= RECOVERIES:
-            for note in new:
-                yield from port.note(note)
+            yield from port.keep_limits()
             raise RecoveryExhausted(
                 f"The request was cut {before.done} times, to {before.tokens:,} tokens, and the"
                 " provider still refuses it.",
@@ -189,27 +187,26 @@ class ManagerRuns:
                 limit=limit,
             ) from error
         cap = refusal.cap(before.tokens)
-        notes = [before.note, *new]
+        notes = [before.note, *filter(None, [port.new_limits])]
         run = Run(
             *(port, Aim.RECOVER, "recover", self._summarise, self._extract), cap=cap, notes=notes
         )
         try:
             outcome = yield from run.run()
         except BudgetExceeded:  # by the limit that the provider has just named, too
-            for note in new:
-                yield from port.note(note)
+            yield from port.keep_limits()
             raise
-        # After a veto or a conflict the caller may try again. Otherwise nothing is left to cut.
-        if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
-            for note in new:
-                yield from port.note(note)
-            raise RecoveryExhausted(
-                f"All {before.tokens:,} tokens of the request must stay. {outcome.reason}".strip(),
-                attempts=before.done + 1,
-                needed=before.tokens,
-                limit=limit,
-            ) from error
-        return outcome
+        if outcome.changed:
+            return outcome
+        yield from port.keep_limits()
+        if outcome.status in (Status.VETOED, Status.CONFLICT):  # the caller may try again
+            return outcome
+        raise RecoveryExhausted(
+            f"All {before.tokens:,} tokens of the request must stay. {outcome.reason}".strip(),
+            attempts=before.done + 1,
+            needed=before.tokens,
+            limit=limit,
+        ) from error
 
     def restore(
         self,

@@ -138,6 +138,11 @@ class LiveSession:
             self._remembered = content
             self.window = self._window(content)
 
+    def keep_limits(self) -> Steps[None]:
+        """Write that note where no plan was committed with it."""
+        if self.new_limits is not None:
+            yield from self.note(self.new_limits)
+
     def check(self) -> Steps[DueCheck]:
         """Read the totals and the state. Only messages that were never counted are read."""
         limits = self.settings.limits

@@ -396,8 +396,10 @@ def test_veto_is_no_exhaustion(chat):
     fill(chat, 100)
     hooks = Hooks()
     hooks.on(BeforeCompact, lambda event: False, veto=True)
-    context = manager(chat, limit=1_000_000, hooks=hooks, summariser=Scripted())
-    assert context.recover(chat, RuntimeError("prompt is too long")).status == "vetoed"
+    context = manager(chat, "acme-1", limit=None, environ={}, hooks=hooks, summariser=Scripted())
+    refusal = RuntimeError("Range of input length should be [1, 32768]")
+    assert context.recover(chat, refusal).status == "vetoed"
+    assert len(chat.notes("model_limits")) == 1
 
 
 def test_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
