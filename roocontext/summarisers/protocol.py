@@ -6,6 +6,7 @@ the summary names the first summariser's failure and holds its cost.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -77,6 +78,10 @@ async def summarised(summariser: AnySummariser, request: SummaryRequest) -> Summ
     if is_async(summariser):
         return await summariser.summarise(request)
     blocking = cast("Summariser", summariser)
+    trio: Any = sys.modules.get("trio")  # not imported here: where it runs, somebody has (0050)
+    if trio is not None and trio.lowlevel.in_trio_task():
+        run = trio.to_thread.run_sync
+        return cast("Summary", await run(_asked, blocking, request, abandon_on_cancel=True))
     return await asyncio.to_thread(_asked, blocking, request)
 
 

@@ -8,11 +8,12 @@ import trio.testing
 from pydantic_ai import Conversation
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from roocontext import AsyncStore, InvalidOption, SessionNotFound
+from roocontext import AsyncContextManager, AsyncStore, InvalidOption, SessionNotFound
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.langgraph import RooContextSaver
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
 from support.claude_agent_driver import KEY
+from support.dialogue import WORDS
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -62,6 +63,31 @@ def test_cancelled_call_has_ended_when_it_is_cancelled(lab):
 
     assert trio.run(run)
     assert lab.store.session("created all the same").id
+
+
+def test_manager_condenses_under_trio_and_can_be_cancelled(lab):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(request):
+        begun.set()
+        may_end.wait()
+        return "In short."
+
+    async def run():
+        async with await AsyncStore.open(lab.url) as store:
+            chat = await store.create("managed")
+            for number in range(9):
+                await chat.append("user", f"message {number} {WORDS}")
+            async with trio.open_nursery() as nursery:
+                waiting = AsyncContextManager("gpt-4o", summariser=slow)
+                nursery.start_soon(waiting.condense, chat)
+                await trio.to_thread.run_sync(begun.wait)
+                nursery.cancel_scope.cancel()
+            may_end.set()
+            assert len((await chat.view()).messages) == 9
+            return await AsyncContextManager("gpt-4o").condense(chat)
+
+    assert trio.run(run).status == "condensed"
 
 
 def test_cancelled_open_leaves_no_store_open(lab):
