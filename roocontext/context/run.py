@@ -44,7 +44,7 @@ from roocontext.errors import (
 )
 from roocontext.log.counting import COMPACTION, FREE, Size
 from roocontext.log.encoding import encode
-from roocontext.log.entries import Kind
+from roocontext.log.entries import Kind, Range, ranges_of
 from roocontext.log.events import (
     AfterCompact,
     BeforeCheck,
@@ -262,7 +262,8 @@ class Run:
             plan = measured_plan(situation, ready)
             if refusal := self._choice.refusal_after(plan.after):
                 raise (yield from self._refused(refusal))
-            hooks = yield from self._fire_before(situation, plan.ready.plan)
+            wanted = plan.ready.plan
+            hooks = yield from self._fire_before(situation, wanted.hides, wanted)
             if hooks.stopped:
                 return AttemptResult(Status.VETOED, ready.status, "A hook vetoed it.")
             return (yield from self._commit(plan, hooks))
@@ -271,7 +272,7 @@ class Run:
 
     def _condense(self, situation: Situation, wanted: Ask) -> Steps[AttemptResult]:
         """Ask for a summary, and commit the plan that is made from it."""
-        hooks = yield from self._fire_before(situation, None, wanted.hides)
+        hooks = yield from self._fire_before(situation, ranges_of(sorted(wanted.hides)))
         if hooks.stopped:
             return AttemptResult(Status.VETOED, reason="A hook vetoed it.")
         answer = yield from self._answer(wanted)
@@ -396,11 +397,9 @@ class Run:
             yield from self.port.fire(event)
 
     def _fire_before(
-        self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
+        self, situation: Situation, hides: Sequence[Range], plan: Plan | None = None
     ) -> Steps[HookResults]:
         """Call the hooks before a plan, or before a request for a summary."""
-        if plan is not None:
-            hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
         event = BeforeCompact(
             session_id=self.port.id,
             trigger=self.trigger,
@@ -408,7 +407,8 @@ class Run:
             action=(plan.action if plan else Action.CONDENSE).value,
             tokens=situation.size.tokens,
             window=situation.window,
-            hides=hides,
+            # A program may hide again what is hidden.
+            hides=tuple(row.seq for row in situation.visible if within(hides, row.seq)),
             clears=plan.clears if plan else (),
             plan=plan,
         )

@@ -203,6 +203,20 @@ def test_hooks_are_called_and_may_veto(chat):
     assert chat.head() == head
 
 
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("policy", ["default", "roo", "roo-2026"])
+def test_hook_is_told_which_messages_leave_the_view(chat, policy):
+    """Roo Code hides messages again that a truncation has hidden."""
+    fill(chat, 21)
+    hooks, told = Hooks(), []
+    context = manager(chat, policy=policy, limit=100_000, summariser=Scripted(), hooks=hooks)
+    context.truncate(chat)
+    before = shown(chat)
+    hooks.on(BeforeCompact, told.append)
+    context.condense(chat)
+    assert {*told[0].hides} == {*before} - {*shown(chat)}
+
+
 def test_hook_that_raises_breaks_nothing(chat):
     fill(chat, 120)
 
