@@ -289,10 +289,11 @@ class _Work:
         # cache. With its heading, the shortest may be longer than what it replaces.
         heading = measured(situation, [summary_row(situation, "", hides)]).tokens
         longest = min(share, policy.longest, size.tokens // 2, size.tokens - heading - 1)
-        if alone and situation.cap is not None:
-            # Shortened again at each cut, it would lose everything and not be enough.
-            around = situation.size.minus(size).tokens + heading
-            longest = min(longest, (self._goal(1.0).tokens or 0) - around)
+        most = situation.window if situation.cap is None else self._goal(1.0).tokens or 0
+        free = most - situation.size.minus(size).tokens - heading
+        # Shortened again at each cut, one that is alone would lose everything and not be enough.
+        if free > 0 or (alone and situation.cap is not None):
+            longest = min(longest, free)
         if tired or not (news or alone) or longest < 1:
             return None
         request = SummaryRequest(

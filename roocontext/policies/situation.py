@@ -132,11 +132,6 @@ class Situation:
     model: str = ""
     recall: bool = False
 
-    @property
-    def failed(self) -> bool:
-        """True if the last condensation failed."""
-        return self.failures > 0
-
     @cached_property
     def visible(self) -> tuple[Row, ...]:
         """The rows that the model sees."""

@@ -110,6 +110,14 @@ def test_no_summary_is_asked_for_that_its_heading_makes_too_long(chat):
     assert isinstance(Default().decide(situated(chat, BYTES, window=WINDOW)), Nothing)
 
 
+def test_summary_of_the_greatest_length_fits_with_what_must_stay(chat):
+    chat.pin(chat.append("user", "x" * (WINDOW - 600)).seq)
+    talk(chat, 61)
+    decision = Default(keep=0.01).decide(situated(chat, BYTES, window=WINDOW))
+    ready = decision.compose(summary("x" * decision.request.longest))
+    assert WINDOW - 9 < ready.plan.counts.after.tokens <= WINDOW
+
+
 def test_marker_replaces_a_missing_summary_above_the_room(chat):
     talk(chat, 80)
     situation = situated(chat, BYTES, window=WINDOW)
