@@ -120,7 +120,7 @@ def _read_line(text: bytes) -> LogLine:
         # msgspec refuses a lone surrogate even in what it passes on as it is.
         if b"\\u" not in text:
             raise
-    parts = _parts(text.decode("ascii"))
+    parts = _parts(text.decode())
     raw = {name: msgspec.Raw(parts.pop(name).encode()) for name in _RAW if name in parts}
     rest = ",".join(f"{json.dumps(name)}:{value}" for name, value in parts.items())
     return msgspec.structs.replace(_decode_line(f"{{{rest}}}"), **raw)

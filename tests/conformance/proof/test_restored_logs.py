@@ -38,7 +38,7 @@ def busy(chat: Any) -> None:
     """One of everything."""
     fill(chat, 3)
     work(chat, ("t1",), SECRET)
-    chat.append("user", [text("\ud83d \0")], extra={"a": [1, 1.0, True]}, message_id="m")
+    chat.append("user", [text("\ud83d \0")], extra={"a": [1, 1.0, True]}, message_id="\u00e9")
     chat.commit(Plan.condense(chat.view(), [1, 2], "S", compaction_id="c"))
     chat.commit(Plan.clear(chat.view(), [(5, 0)], "-"))
     chat.pin(6)
