@@ -227,8 +227,7 @@ def _redact_now(log: SessionLog, tombstone: Tombstone, sources: Sources) -> list
     redacted = list[tuple[str, int]]()
     for later in tombstone.archive.redactions:
         row = log.row(_HASH_AND_SALT, seq=later.seq)
-        is_same = row is not None and later.hash in (None, row[0].hex())
-        if row is None or row[1] is None or not is_same:
+        if row is None or later.hash not in (None, row[0].hex()):
             continue
         with suppress(MessageNotFound):  # it is an entry of a kind that is never redacted
             done = redact(log, later.seq, sources, dry_run=False)

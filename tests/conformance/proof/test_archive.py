@@ -381,14 +381,17 @@ def test_redaction_of_a_copy_is_kept_and_applied_when_the_session_comes_back(sto
 def test_redaction_of_an_archived_session_is_kept_too(store, chat, folder):
     chat.append("user", SECRET)
     fill(chat, 2)
+    said = {"content": [{"type": "compaction", "content": SECRET}], "stop_reason": "compaction"}
+    covering = chat.record({"type": "message", "id": "m", **said}).covering
     one = archived(store, chat, folder)
-    assert chat.redact(1, dry_run=True).changed
-    done = chat.redact(1)
-    assert (done.changed, done.copies, done.archived) == (True, (), ((chat.id, 1),))
-    assert not chat.redact(1).changed
+    for seq in (1, covering):
+        assert chat.redact(seq, dry_run=True).changed
+        done = chat.redact(seq)
+        assert (done.changed, done.copies, done.archived) == (True, (), ((chat.id, seq),))
+        assert not chat.redact(seq).changed
     for dry_run in (True, False):
-        with pytest.raises(MessageNotFound, match="the log holds 1 to 3"):
-            chat.redact(4, dry_run=dry_run)
+        with pytest.raises(MessageNotFound, match="the log holds 1 to 5"):
+            chat.redact(6, dry_run=dry_run)
     back = brought_back(store, one.file)
     assert SECRET not in repr(list(back.internals.stored()))
     assert back.verify().ok
