@@ -73,11 +73,14 @@ def cutoff(older_than: object, now: int) -> datetime:
 
 def purge_family(log: SessionLog, rule: Retention, *, now: int, dry_run: bool) -> list[Purged]:
     """Purge a session and its descendants, unless the rule no longer applies to all of them."""
-    members = descended(log) if rule.family else [log.session_id]
+    members: list[str] = []
     times: dict[str, int] = {}
-    for member in sorted(members):  # in one order, so that two purges wait for each other
-        with suppress(SessionPurged):
-            times[member] = _time(log.of(member), rule.clock, locked=not dry_run)
+    # A child may be created until its parent is locked.
+    while members != (family := descended(log) if rule.family else [log.session_id]):
+        members = family
+        for member in sorted(members):  # in one order, so that two purges wait for each other
+            with suppress(SessionPurged):
+                times[member] = _time(log.of(member), rule.clock, locked=not dry_run)
     if not _applies(log, rule, times.values()):
         return []
     return [

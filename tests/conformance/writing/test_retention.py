@@ -9,6 +9,8 @@ import pytest
 
 from roocontext import ArchiveFolder, InvalidOption, SessionNotFound, Store
 from roocontext.errors import SessionPurged
+from roocontext.store.engine.transaction import SessionLog
+from roocontext.store.writing.new_session import create_session
 from support.dialogue import at
 from support.postgres_server import lock_waits
 
@@ -118,20 +120,32 @@ def test_more_sessions_than_a_page_are_purged(lab, monkeypatch):
     assert _left(lab.store) == [kept.id]
 
 
-def test_session_that_is_put_on_hold_meanwhile_is_kept(postgres_url):
-    """Both conditions are checked again once the session is locked."""
+def _put_on_hold(tx):
+    tx.command("UPDATE facts SET value = 'hold' WHERE session_id = 'a'")
+
+
+def _create_child(tx):
+    create_session(SessionLog(tx, "a-child"), [], 0, parent="a")
+
+
+@pytest.mark.parametrize(
+    ("change", "purged", "left"),
+    [(_put_on_hold, [], ["a"]), (_create_child, ["a", "a-child"], [])],
+)
+def test_hold_or_child_that_arrives_meanwhile_counts(postgres_url, change, purged, left):
+    """Both conditions and the family are read again once the session is locked."""
     with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
         store.create("a", metadata={"retention": "short"}).append("user", "hello")
         is_locked, may_end = Event(), Event()
 
-        def put_on_hold(tx):
+        def hold_and_change(tx):
             tx.command("SELECT 1 FROM sessions WHERE session_id = 'a' FOR UPDATE")
             is_locked.set()
             may_end.wait(60)
-            tx.command("UPDATE facts SET value = 'hold' WHERE session_id = 'a'")
+            change(tx)
 
         with ThreadPoolExecutor(2) as threads:
-            holding = threads.submit(other._database.write, put_on_hold)
+            holding = threads.submit(other._database.write, hold_and_change)
             assert is_locked.wait(60)
             purging = threads.submit(store.purge, where={"retention": "short"})
             with psycopg.connect(postgres_url, autocommit=True) as looking:
@@ -139,8 +153,8 @@ def test_session_that_is_put_on_hold_meanwhile_is_kept(postgres_url):
                     Event().wait(0.01)
             may_end.set()
             holding.result()
-            assert purging.result() == []
-        assert _left(other) == ["a"]
+            assert _ids(purging.result()) == purged
+        assert _left(other) == left
 
 
 @pytest.mark.one_leg
