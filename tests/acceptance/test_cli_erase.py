@@ -1,13 +1,15 @@
 """Purges and redactions show what they delete before they do it; old sessions are archived; a
 database is copied."""
 
+import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
 
-from roocontext import Store
+from roocontext import ArchiveFolder, Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Quote, quoting
 from support.steady_sources import SetClock
@@ -35,7 +37,7 @@ def test_sessions_are_purged_by_their_age(store, run):
     assert sorted(names) == ["december", "november"]
     assert (done["messages"], done["bytes"], done["dry_run"]) == (2, 40, False)
     assert [info.session_id for info in store.sessions()] == ["now"]
-    assert "No session is that old." in run("purge", "--older-than", "60d", "--yes").out
+    assert "No session matches." in run("purge", "--older-than", "60d", "--yes").out
     listed = run("sessions", "--purged", "--json").document["purged"]
     assert sorted(row["session_id"] for row in listed) == sorted(names)
 
@@ -54,6 +56,31 @@ def test_purge_by_age_goes_by_the_later_of_both_clocks(store, run):
     assert run("purge", "now", "--happened", "--yes").code == Code.USAGE
     by_clock = run("sessions", "--recorded", "--json").document["sessions"]
     assert by_clock[0]["session_id"] == "december"
+
+
+def test_purge_of_families_that_failed_is_continued(tmp_path, command_line):
+    """No rule would find the sub-agents of a parent that was purged without them."""
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        chat = store.create("ann")
+        chat.append("user", "Prompt")
+        chat.fork(session_id="fork", parent="ann")
+        chat.set_metadata({"user": "ann"})
+        store.create("child", parent="ann")
+        put = ArchiveFolder(tmp_path / "files")
+        (archived,) = store.archive(session="child", put=put).archived
+    run, words = command_line(str(path), tmp_path), ("purge", "--where", "user=ann", "--yes")
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(
+            "CREATE TRIGGER stop BEFORE UPDATE OF purged_at ON sessions"
+            " WHEN NEW.session_id = 'child' BEGIN SELECT RAISE(ABORT, 'stop'); END"
+        )
+        assert run(*words).code == Code.DATABASE
+        file.execute("DROP TRIGGER stop")
+    done = run(*words).out
+    assert "Deleted 3 sessions with 2 messages" in done
+    assert f"{archived.file}\n  SHA-256 {archived.digest}\n" in done
+    assert "Copies" not in done
 
 
 def test_purge_needs_a_session_or_an_age(store, run):

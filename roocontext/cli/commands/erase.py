@@ -1,10 +1,9 @@
 """Commands that erase content for good, after they have asked, or move sessions into files."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,11 +23,6 @@ from roocontext.cli.options import (
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
-
-if TYPE_CHECKING:
-    from roocontext import Store
-    from roocontext.reports.erasing import PurgedReport
-    from roocontext.store.proof.verify import Progress
 
 app = typer.Typer()
 _erase = partial(command, app, panel=VERIFY)
@@ -109,38 +103,28 @@ def purge(
     if session is not None:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
         return
+    rule: dict[str, Any] = {
+        "older_than": older_than,
+        "where": reports.naming.conditions(where),
+        "family": not no_family,
+        "clock": "happened" if happened else "recorded" if recorded else "later",
+    }
     with context.store(write=not dry_run) as store:
-        meant = store.purge(
-            older_than=older_than,
-            where=reports.naming.conditions(where),
-            family=not no_family,
-            clock="happened" if happened else "recorded" if recorded else "later",
-            dry_run=True,
-        )
         planned = [
-            reports.erasing.planned_purge(store, info.session_id, changed=True) for info in meant
+            reports.erasing.planned_purge(store, meant.session_id, changed=True)
+            for meant in store.purge(**rule, dry_run=True)
         ]
         answer = reports.erasing.purged_sessions(planned, dry_run=True)
         if planned and not dry_run:
             if not yes:
                 draw = partial(erasing.draw_purged_sessions, now=context.now, most=_LISTED)
                 context.confirm(answer, draw, "Delete them for good?")
-            with context.progress("Purging") as progress:
-                done = [*_purged(store, planned, progress)]
+            done = [
+                reports.erasing.PurgedReport.of(receipt, changed=True, dry_run=False)
+                for receipt in store.purge(**rule)
+            ]
             answer = reports.erasing.purged_sessions(done, dry_run=False)
     context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))
-
-
-def _purged(
-    store: "Store", planned: "list[PurgedReport]", progress: "Progress"
-) -> "Iterator[PurgedReport]":
-    """Purge the planned sessions, except those that have changed since: they are not old now."""
-    for number, row in enumerate(planned, 1):
-        for info in store.find(row.session_id, limit=1):
-            if (info.session_id, info.updated_at) == (row.session_id, row.updated_at):
-                done = store.purge(info.session_id)
-                yield reports.erasing.PurgedReport.of(done, changed=True, dry_run=False)
-        progress(number, len(planned))
 
 
 def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: bool) -> None:

@@ -83,7 +83,7 @@ def draw_purged_sessions(
 ) -> None:
     """A line for each session that is or would be deleted, or for the first, and the sums."""
     if not answer.sessions:
-        screen.line("No session is that old. Nothing was changed.")
+        screen.line("No session matches. Nothing was changed.")
         return
     for row in answer.sessions[:most]:
         since = "" if row.happened_at is None else f"  {age(row.happened_at, now)}"
@@ -96,8 +96,14 @@ def draw_purged_sessions(
     sessions = quantity(len(answer.sessions), "session")
     messages = quantity(answer.messages, "message")
     screen.line(f"{verb} {sessions} with {messages}, {size(answer.bytes)}.")
-    if copies := sorted({copy for row in answer.sessions for copy in row.copies}):
+    gone = {row.session_id for row in answer.sessions}
+    if copies := sorted({copy for row in answer.sessions for copy in row.copies} - gone):
         _draw_copies(screen, "Copies of their entries may remain in", copies)
+    files = [(row.file, row.digest) for row in answer.sessions if row.file is not None]
+    if files and not answer.dry_run:
+        screen.line(("Archives still hold their content. Destroy these files:", "warn"))
+        for file, digest in files:
+            screen.raw(f"{one_line(file)}\nSHA-256 {digest}", indent=2)
     if not answer.dry_run:
         _draw_erased(screen, erased=all(row.erased for row in answer.sessions))
 
