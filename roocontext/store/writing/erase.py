@@ -6,7 +6,7 @@ redacts them too.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -61,10 +61,10 @@ class Redacted(Value):
     """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
     `quotes` are the answers to recall tools that quote it, and `summaries` the summaries, coverings
-    and extracts that were made of it or of such an answer. `archived` are entries of archived
-    sessions that are redacted when these come back, if they are copies; their files are not
-    changed. All are pairs of session id and seq. For a covering, `seq` is the message that holds
-    its compaction.
+    and extracts that were made of it; and those that quote or were made of these. `archived` are
+    entries of archived sessions that are redacted when these come back, if they are copies; their
+    files are not changed. All are pairs of session id and seq. For a covering, `seq` is the message
+    that holds its compaction.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
     prevent that, and not every engine promises it. If the store has an `owner`, only that owner's
     copies were found: others may have restored the same log.
@@ -210,8 +210,7 @@ def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Red
         for copy in whole:
             _erase_rows(log.of(copy), heads[copy], [Gone(seq, content)], sources)
     rows = [(copy, seq) for copy in heads]
-    quotes = [] if role is None else _quoting_rows(log.tx, heads, seq)
-    summaries = [] if role is None else _summaries_of(log.tx, [*rows, *quotes])
+    quotes, summaries = ([], []) if role is None else _repeating(log.tx, rows)
     listed = tuple(rows), tuple(quotes), tuple(summaries)
     return Redacted(
         log.session_id,
@@ -333,29 +332,35 @@ _QUOTING = (
 _MARK = f'%"{QUOTED}"%'
 
 
-def _quoting_rows(tx: Transaction, holders: Collection[str], seq: int) -> list[Place]:
-    """The rows that quote a message which these sessions hold as entry `seq`."""
+def _repeating(tx: Transaction, rows: Iterable[Place]) -> tuple[list[Place], list[Place]]:
+    """The rows that quote one of these, and the summaries that may, and so on.
+
+    An answer may quote a provider's compaction, and a summary may quote an answer.
+    """
+    quoted, size = {*rows}, 0
+    quotes: list[Place] = []
+    summaries: list[Place] = []
+    while len(quoted) > size:
+        size = len(quoted)
+        quotes = _quoting_rows(tx, quoted)
+        summaries = []
+        for holder in sorted({name for name, _ in (*quoted, *quotes)}):
+            seqs = {seq for name, seq in (*quoted, *quotes) if name == holder}
+            summaries += [(holder, seq) for seq in _summaries(SessionLog(tx, holder), seqs)]
+            quoted.update((holder, seq) for seq in seqs)
+    return quotes, summaries
+
+
+def _quoting_rows(tx: Transaction, quoted: Collection[Place]) -> list[Place]:
+    """The rows that quote one of these."""
     return [
         (reader, row)
-        for reader in sorted(_readers(tx, holders))
+        for reader in sorted(_readers(tx, {name for name, _ in quoted}))
         for row, extra in tx.rows(_QUOTING, session_id=reader, mark=_MARK)
         if any(
-            quote.lo <= seq <= quote.hi and (quote.session_id or reader) in holders
+            quote.lo <= seq <= quote.hi and (quote.session_id or reader) == name
             for quote in quotes_of(decode(extra))
-        )
-    ]
-
-
-def _summaries_of(tx: Transaction, rows: Sequence[Place]) -> list[Place]:
-    """The summaries, coverings and extracts, live or not, that may quote one of the rows.
-
-    The row was live when they were made. A summary of a summary may quote what the first one does.
-    """
-    return [
-        (holder, summary)
-        for holder in dict.fromkeys(holder for holder, _ in rows)
-        for summary in _summaries(
-            SessionLog(tx, holder), {seq for name, seq in rows if name == holder}
+            for name, seq in quoted
         )
     ]
 
@@ -374,6 +379,11 @@ def _readers(tx: Transaction, holders: Collection[str]) -> set[str]:
 
 
 def _summaries(log: SessionLog, quoted: set[int]) -> Iterator[int]:
+    """The summaries, coverings and extracts, live or not, that may quote one of the rows.
+
+    The row was live when they were made. What they are made of is added to the rows: a summary of a
+    summary may quote what the first one does.
+    """
     last = read_head(log).last_seq
     controls = read_controls(log, last)
     # Only these decide which rows stood: a session may have many summaries.

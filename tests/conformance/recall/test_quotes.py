@@ -56,14 +56,18 @@ def test_fork_outlives_the_session_that_it_quotes(store):
     assert fork.redact(1).quotes == ((fork.id, 3),)
 
 
-def test_summaries_of_quotes_and_of_summaries_are_listed(chat):
+def test_summaries_of_quotes_and_quotes_of_summaries_are_listed(chat):
     written = fill(chat, 2)
     answer = quote(chat, Quote(None, 1, 1))
     rest = fill(chat, 2)
     first = chat.commit(Plan.condense(chat.view(), [answer], "S")).seq
     chat.commit(Plan.condense(chat.view(), rest[:1], "of none of them"))
     second = chat.commit(Plan.condense(chat.view(), [written[1], first], "T")).seq
-    assert chat.redact(1).summaries == ((chat.id, first), (chat.id, second))
+    told = quote(chat, Quote(None, second, second))
+    third = chat.commit(Plan.condense(chat.view(), [told], "U")).seq
+    done = chat.redact(1)
+    assert done.quotes == ((chat.id, answer), (chat.id, told))
+    assert done.summaries == tuple((chat.id, seq) for seq in (first, second, third))
 
 
 @pytest.mark.values_on_one_leg
