@@ -30,12 +30,20 @@ from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.database import SessionDatabase
-from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, entries, log_rows, of_session, sessions
+from roocontext.store.engine.schema import (
+    AFTER_SEQ,
+    AT_SEQ,
+    IN_RANGE,
+    entries,
+    log_rows,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
 from roocontext.store.reading.head import SessionHead, lock, read_head
-from roocontext.store.reading.notes import REDACTION, read_notes
+from roocontext.store.reading.notes import REDACTION
 from roocontext.store.sessions.sessions import parent_of, refuse_cycle
 from roocontext.store.writing.append import write
 from roocontext.store.writing.archived import Tombstone, check_return, reopen
@@ -99,6 +107,17 @@ _STORED = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
+_REDACTED_SINCE = (
+    log_rows("seq")
+    .where(
+        entries.c.note.is_not(None),
+        entries.c.note == bindparam("redaction"),
+        entries.c.target <= bindparam("seq"),
+        AFTER_SEQ,
+    )
+    .order_by(entries.c.seq)
+    .limit(1)
+)
 _HASH_AND_SALT = log_rows("hash", "salt").where(AT_SEQ)
 _OWNER = select(sessions.c.owner).where(of_session(sessions))
 
@@ -126,13 +145,12 @@ def stored_entries(database: SessionDatabase, last: int) -> Iterator[StoredEntry
 
 def _check_not_redacted_since(log: SessionLog, last: int) -> None:
     """Refuse entries up to `last` of which some were redacted later: no note of theirs says so."""
-    now = read_head(log).last_seq
-    later = [note for note in read_notes(log, REDACTION, now) if note.seq > last]
-    if later:
+    later = log.row(_REDACTED_SINCE, seq=last, redaction=REDACTION)
+    if later is not None:
         raise VersionConflict(
-            f"Session {log.session_id!r} was redacted while it was read: entry {later[0].seq}.",
+            f"Session {log.session_id!r} was redacted while it was read: entry {later[0]}.",
             expected=last,
-            actual=now,
+            actual=read_head(log).last_seq,
         )
 
 

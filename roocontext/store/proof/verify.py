@@ -131,6 +131,7 @@ class Verifier:
         self._saved_seq = saved.seq if saved else None
         self._speakers: set[tuple[str | None, str | None]] = set()
         self._redacted: dict[int | None, str] = {}
+        self._read_up_to = 0
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
         # A byte for each entry, to compare counts with at the end: a set of a million seqs takes
@@ -149,19 +150,22 @@ class Verifier:
         """Check the next entries; return how many are good, or 0 at the end of the log."""
         start = self._seq
         try:
-            self._redacted = self._redactions(log)
+            self._read_redactions(log)
             self._check(self._rows(log))
         except HistoryCorrupt as damage:
             self._damage = damage
         return 0 if self._damage else self._seq - start
 
-    def _redactions(self, log: SessionLog) -> dict[int | None, str]:
+    def _read_redactions(self, log: SessionLog) -> None:
+        """Read them again if there may be more than at the page before."""
         last = read_head(log).last_seq
+        if last == self._read_up_to:
+            return
+        self._read_up_to, self._redacted = last, {}
         # A damaged note is reported when the check reaches it, or the row that it proves.
         with suppress(HistoryCorrupt):
             notes = read_notes(log, REDACTION, last)
-            return {note.target: note.content["digest"] for note in notes}
-        return {}
+            self._redacted = {note.target: note.content["digest"] for note in notes}
 
     def _rows(self, log: SessionLog) -> Iterable[SqlRow]:
         params = {"after": self._seq, "last": self.total}

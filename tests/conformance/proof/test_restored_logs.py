@@ -14,9 +14,11 @@ from roocontext.errors import (
 )
 from roocontext.formats import jsonl
 from roocontext.log.chain import Sealed
+from roocontext.store.proof import restore, verify
 from roocontext.store.proof.restore import StoredEntry
 from support.dialogue import call, everything, fill, result, text, work
 from support.steady_sources import CountedIds, SetClock
+from support.steps import steps_of
 
 SECRET = "hunter2-the-secret-password"
 
@@ -154,6 +156,23 @@ def test_redaction_while_the_log_is_read_is_kept(store):
     assert len(list(entries)) == 4  # it had not begun
     with pytest.raises(VersionConflict):
         list(chat.internals.stored(last=3))
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("read", ["verify", "stored"])
+def test_redactions_are_not_read_with_each_page(store, monkeypatch, read):
+    for module in (restore, verify):
+        monkeypatch.setattr(module, "PAGE", 10)
+    steps = []
+    for count in (100, 200):
+        chat = store.create()
+        fill(chat, count)
+        for seq in range(1, count, 2):
+            chat.redact(seq)
+        reads = chat.verify if read == "verify" else lambda chat=chat: [*chat.internals.stored()]
+        reads()
+        steps.append(steps_of(reads))
+    assert steps[1] < 2.2 * steps[0]
 
 
 def test_file_of_a_family_is_the_same_again(store, other, tmp_path):
