@@ -88,10 +88,10 @@ def trial_of(factory: Factory | str, place: str | None = None) -> Iterator[Trial
 
 def judge(check: Check, trial: Trial) -> Result:
     """Run one check."""
-    for needed in check.needs:
-        if needed in trial.lacks:
-            return Result(check, Verdict.MISSING, trial.lacks[needed])
     try:
+        for needed in check.needs:
+            if needed in trial.lacks:
+                return Result(check, Verdict.MISSING, trial.lacks[needed])
         with trial.running():
             check.run(trial)
     except Lost as lost:

@@ -1,7 +1,7 @@
 """A check, and the trial that it runs with: a place where it can open the store."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -22,7 +22,7 @@ class Trial:
         self._factory = factory
         self._name = name
         self._place = place
-        self._opened: list[SessionStore] = []
+        self._opened = ExitStack()
         self._numbers = count(1)
 
     def new_session(self) -> str:
@@ -31,19 +31,21 @@ class Trial:
 
     def open(self, session: str | None = None) -> SessionStore:
         """A new driver for a session. It is closed at the end of the check."""
+        return self._opened.enter_context(self.opened(session or self.new_session()))
+
+    @contextmanager
+    def opened(self, session: str) -> Iterator[SessionStore]:
+        """A new driver for a session, which is closed in the thread that opened it."""
         store = self._factory(self._place)
-        self._opened.append(store)
-        store.open(self.new_session() if session is None else session)
-        return store
+        store.open(session)
+        with closing(store):
+            yield store
 
     @cached_property
     def lacks(self) -> Mapping[Capability, str]:
         """The operations that the store lacks, as it says itself."""
-        store = self._factory(self._place)
-        try:
+        with self.opened(self.new_session()) as store:
             return store.lacks
-        finally:
-            store.close()
 
     def writer(self, job: str, session: str) -> Writer:
         """A process that has opened the session, for a job."""
@@ -51,14 +53,9 @@ class Trial:
             raise NotRun("another process cannot import the factory")
         return Writer(job, self._name, self._place, session)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Close the drivers that a check opened."""
-        try:
-            yield
-        finally:
-            while self._opened:
-                self._opened.pop().close()
+    def running(self) -> AbstractContextManager[object]:
+        """Close the drivers that a check opened, even if one of them cannot be closed."""
+        return self._opened
 
 
 @dataclass(frozen=True, slots=True)

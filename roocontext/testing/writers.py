@@ -6,7 +6,15 @@ from contextlib import suppress
 from threading import Barrier
 
 from roocontext.testing.processes import PATIENCE
-from roocontext.testing.protocol import Append, Capability, Lost, Version, json_texts, says
+from roocontext.testing.protocol import (
+    Append,
+    Capability,
+    Lost,
+    SessionStore,
+    Version,
+    json_texts,
+    says,
+)
 from roocontext.testing.trial import Promise, Trial
 
 PROMISE = Promise("one winner")
@@ -42,12 +50,7 @@ def one_winner_in_threads(trial: Trial) -> None:
     session, version = _begin(trial)
     together, rounds = Barrier(2), [[version]]
 
-    def writes(name: int) -> None:
-        try:
-            store = trial.open(session)  # in the thread where the driver's event loop runs
-        except BaseException:
-            together.abort()
-            raise
+    def write(name: int, store: SessionStore) -> None:
         while _continues(rounds):
             known, last = rounds[-1][0], len(rounds)
             store.view()  # a writer reads the version that it expects
@@ -58,6 +61,15 @@ def one_winner_in_threads(trial: Trial) -> None:
                 new = Append(says(f"{name} in round {last}"), expected=known)
                 rounds[-1].append(store.append(new).version)
             together.wait(PATIENCE)
+
+    def writes(name: int) -> None:
+        try:
+            # In the thread where the driver's event loop or connection is.
+            with trial.opened(session) as store:
+                write(name, store)
+        except BaseException:
+            together.abort()
+            raise
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(writes, (1, 2)))

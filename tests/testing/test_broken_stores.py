@@ -1,5 +1,7 @@
 """The suite can fail: each check finds the store that breaks its promise, and no other."""
 
+from threading import get_ident
+
 import pytest
 
 from roocontext.testing import CHECKS, Verdict, examine
@@ -81,6 +83,44 @@ def test_error_of_the_store_is_kept_in_the_result(tmp_path):
     assert failed.verdict is Verdict.FAILED
     assert str(failed) == "rewinds exactly: failed (ZeroDivisionError)"
     assert str(report).endswith("failed    ZeroDivisionError")
+
+
+def test_driver_is_closed_once_and_in_the_thread_that_opened_it(tmp_path):
+    """A driver over a connection of `sqlite3`, for example, can do nothing else."""
+    calls = []
+
+    class Bound(broken.Reference):
+        def open(self, session):
+            self.thread = get_ident()
+            calls.append("open")
+            return super().open(session)
+
+        def close(self):
+            assert self.thread == get_ident()
+            calls.append("close")
+            super().close()
+
+    asked = [
+        check for check in CHECKS if check.name in ("rewinds exactly", "one winner in threads")
+    ]
+    results = examine(Bound, empty_file(tmp_path / "store.db"), checks=asked).results
+    assert [str(result) for result in results] == [f"{check.name}: kept" for check in asked]
+    assert calls.count("open") == calls.count("close") > 0
+
+
+def test_driver_that_cannot_be_closed_fails_its_own_check_only(tmp_path):
+    refused = []
+
+    class Sticks(broken.Reference):
+        def close(self):
+            super().close()
+            if len(refused) < 2:
+                refused.append(self)
+                raise ZeroDivisionError
+
+    asked = [check for check in CHECKS if check.name in ("duplicates", "stale writers are refused")]
+    results = examine(Sticks, empty_file(tmp_path / "store.db"), checks=asked[::-1]).results
+    assert [result.verdict for result in results] == [Verdict.FAILED, Verdict.KEPT]
 
 
 def test_store_that_another_process_cannot_import_is_not_killed(tmp_path):
