@@ -16,7 +16,7 @@ from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.observing import current_operation
+from roocontext.store.engine.observing import current_operation, forget_calls, noted_calls
 from roocontext.store.engine.statements import ALL, StoreScope
 from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction, TransactionMode
 
@@ -124,7 +124,6 @@ class Operations(ABC, Generic[AView]):
         self, mode: TransactionMode, operation: Callable[[AView], Result], *, keep: bool = True
     ) -> Result:
         begun, number, observed = time.monotonic(), 0, current_operation()
-        calls = 0 if observed is None else len(observed.calls)
         while True:
             number += 1
             try:
@@ -141,7 +140,6 @@ class Operations(ABC, Generic[AView]):
                     raise _given_up(error, number, waited) from None
             if observed is not None:
                 observed.retries += 1
-                del observed.calls[calls:]
             # Random, so that writers that collided do not collide again; no data depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
 
@@ -158,7 +156,7 @@ class Operations(ABC, Generic[AView]):
                 "The store was opened read-only.",
                 advice="Nothing was changed. To write, open it without read_only.",
             )
-        hold = self._connections.hold(writes=writes)
+        hold, calls = self._connections.hold(writes=writes), noted_calls()
         try:
             tx = hold.begin(mode, self._scope)
             result = operation(self._seen(tx))
@@ -166,8 +164,10 @@ class Operations(ABC, Generic[AView]):
                 tx.commit(self._engine.end_write if writes else ())
             else:
                 tx.roll_back()
+                forget_calls(calls)
         except BaseException as error:
             hold.failed(error)
+            forget_calls(calls)
             raise
         else:
             return result

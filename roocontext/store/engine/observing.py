@@ -101,6 +101,19 @@ def note_calls(drafts: Iterable[Draft]) -> None:
         ]
 
 
+def noted_calls() -> int:
+    """How many calls are noted so far."""
+    operation = _current.get()
+    return 0 if operation is None else len(operation.calls)
+
+
+def forget_calls(since: int = 0) -> None:
+    """Forget the calls that were noted since: their replies were not recorded, or not now."""
+    operation = _current.get()
+    if operation is not None:
+        del operation.calls[since:]
+
+
 def note_lock_wait(seconds: float) -> None:
     """Note how long another writer was waited for."""
     operation = _current.get()

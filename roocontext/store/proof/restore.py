@@ -30,6 +30,7 @@ from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.database import SessionDatabase
+from roocontext.store.engine.observing import forget_calls
 from roocontext.store.engine.schema import (
     AFTER_SEQ,
     AT_SEQ,
@@ -183,6 +184,7 @@ def restore(
         if tombstone is not None:
             redacted += _redact_now(log, tombstone, sources)
         _verify(log)
+        forget_calls()  # they were made when the entries were recorded
     return RestoredLog(log.session_id, last, new, created, tuple(redacted))
 
 

@@ -19,11 +19,18 @@ from roocontext import (
     ContextManager,
     InvalidOption,
     NewMessage,
+    Pin,
     Plan,
     Store,
     StoreUnavailable,
 )
-from roocontext.errors import PoolExhausted, SchemaMismatch, StoreClosed, VersionConflict
+from roocontext.errors import (
+    MessageNotFound,
+    PoolExhausted,
+    SchemaMismatch,
+    StoreClosed,
+    VersionConflict,
+)
 from roocontext.telemetry import OpenTelemetry, StoreOperation
 
 USAGE = {"input_tokens": 30, "output_tokens": 4, "cache_read_input_tokens": 20}
@@ -117,6 +124,11 @@ def test_usage_of_recorded_replies_is_told_once(leg, opened):
         reply |= {"content": [{"type": "text", "text": "c"}], "usage": USAGE}
         reply |= {"stop_reason": "end_turn", "stop_sequence": None}
         chat.record(reply)
+        entries = list(chat.internals.stored())
+        for dry_run in (True, False):
+            lab.store.restore("copy", entries, dry_run=dry_run)
+        with pytest.raises(MessageNotFound):
+            chat.write_batch([NewMessage("assistant", "d", usage=USAGE), Pin(99)])
     calls = [call for it in listener.done for call in it.calls]
     assert [call.model for call in calls] == ["m", "n", "o"]
     assert calls[0].usage == USAGE
