@@ -139,8 +139,9 @@ class ArchivedRow(Document):
 class NotArchivedRow(Document):
     """A session that was left as it is.
 
-    `why` is `changed` if it was written or erased meanwhile, `turn` if a runner has its turn, and
-    `damaged` if `verify` finds an error, at entry `seq`. `file` holds an older state of it.
+    `why` is `changed` if it was written, erased or archived meanwhile, `turn` if a runner has its
+    turn, and `damaged` if `verify` finds an error, at entry `seq`. `file` was written: after a
+    change it was deleted again, and with `turn` the next run uses it.
     """
 
     session_id: str

@@ -184,7 +184,9 @@ def archive(
             progress=progress,
         )
     for left in done.left:
-        if left.file is not None:  # it holds an older state of the session, and nothing names it
+        # It holds an older state of the session, which nothing names. That of a session which was
+        # not changed may be the archive of another run by now.
+        if left.file is not None and left.why == "changed":
             Path(left.file).unlink(missing_ok=True)
     answer = reports.erasing.archiving(done)
     context.show(answer, partial(erasing.draw_archiving, now=context.now))

@@ -17,7 +17,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, BinaryIO, Final, Literal, TypeAlias
 
-from roocontext.errors import HistoryCorrupt, SessionNotFound, StoreUnavailable, VersionConflict
+from roocontext.errors import (
+    HistoryCorrupt,
+    SessionArchived,
+    SessionNotFound,
+    StoreUnavailable,
+    VersionConflict,
+)
 from roocontext.log.chain import GENESIS, content_digest, entry_digest, link
 from roocontext.log.encoding import check_id
 from roocontext.log.moments import milliseconds
@@ -63,7 +69,11 @@ class Archived(Value):
 
 @dataclass(frozen=True, slots=True)
 class NotArchived(Value):
-    """A session that was left as it is, and why. `file` was put, and is of no use."""
+    """A session that was left as it is, and why.
+
+    `file` was put. If the session was changed, it is of no use. If a runner took its turn, the next
+    run may put the same one, so do not delete it.
+    """
 
     session_id: str
     why: Literal["changed", "turn", "damaged"]
@@ -111,8 +121,10 @@ def archive(
     database: SessionDatabase, info: SessionInfo, put: Put, clock: Callable[[], int]
 ) -> Archived | NotArchived:
     """Archive a session, unless it changes meanwhile."""
-    session_id = info.session_id
+    session_id, where, now = info.session_id, None, clock()
     try:
+        if database.lookup(archived.has_turn, now):
+            return NotArchived(session_id, "turn")
         checked = verify(database, None, None)
         if not checked.ok:
             return NotArchived(session_id, "damaged", seq=checked.seq)
@@ -129,9 +141,11 @@ def archive(
         check_id("file", where)
         _check_stored(where, digest)
         stored = Archive(where, digest, size)
-        left = database.write(archived.bury, head, stored, now=clock())
-    except (SessionNotFound, VersionConflict):  # it was purged or redacted while it was read
-        return NotArchived(session_id, "changed")
+        left = database.write(archived.bury, head, stored, now=now)
+    except (SessionArchived, SessionNotFound, VersionConflict) as error:
+        # It was archived by another run, whose file may be the same one, or purged or redacted.
+        is_archived = isinstance(error, SessionArchived)
+        return NotArchived(session_id, "changed", None if is_archived else where)
     if left is not None:
         return NotArchived(session_id, left, where)
     return replace(planned(info), last_hash=checked.head.hash, file=where, digest=digest, size=size)

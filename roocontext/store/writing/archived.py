@@ -129,13 +129,18 @@ def head_or_tombstone(log: SessionLog, *, locked: bool) -> tuple[SessionHead, To
         return buried.head, buried
 
 
+def has_turn(log: SessionLog, now: int) -> bool:
+    """True if a runner has the turn of a session."""
+    return log.row(_HELD, now=now) is not None
+
+
 def bury(
     log: SessionLog, head: tuple[int, bytes], archive: Archive, *, now: int
 ) -> Literal["changed", "turn"] | None:
     """Delete the entries of a session and leave its tombstone; or why it is left as it is."""
     if lock(log)[:2] != head:
         return "changed"
-    if log.row(_HELD, now=now) is not None:
+    if has_turn(log, now):
         return "turn"
     first = first_hash(log)
     text = msgspec.structs.replace(archive, usage=packed_usage(log)).to_text()

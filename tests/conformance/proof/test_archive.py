@@ -223,19 +223,52 @@ def test_session_that_grows_meanwhile_is_left(store, chat, folder):
     assert chat.append("user", "more").seq == 4
 
 
-def test_session_that_is_purged_meanwhile_is_left(store, chat):
+def test_session_that_is_purged_meanwhile_is_left(store, chat, folder):
     fill(chat, 2)
-    done = store.archive(session=chat.id, put=lambda *_: store.purge(chat.id) and None)
-    assert [left.why for left in done.left] == ["changed"]
+
+    def put(name: str, content: Any) -> Any:
+        store.purge(chat.id)
+        return ArchiveFolder(folder)(name, content)
+
+    (left,) = store.archive(session=chat.id, put=put).left
+    assert left.why == "changed"
+    assert Path(left.file).exists(), "the content is in a file that nothing else names"
     with pytest.raises(SessionPurged):
         store.session(chat.id)
+
+
+def test_sessions_that_another_run_archives_meanwhile_are_left(lab, folder):
+    store, put = lab.store, ArchiveFolder(folder)
+    names = [_old(lab, store.create()) for _ in range(3)]
+
+    def slow(name: str, content: Any) -> Any:
+        for other in names[1:]:  # this one, and one that comes later
+            if not store.find(other)[0].archived_at:
+                assert store.archive(session=other, put=put).left == ()
+        return put(name, content)
+
+    done = store.archive(older_than=timedelta(0), put=slow)
+    assert [one.session_id for one in done.archived] == names[:1]
+    assert {(one.session_id, one.why, one.file) for one in done.left} == {
+        (name, "changed", None) for name in names[1:]
+    }
+    for info in store.sessions():
+        with pytest.raises(SessionArchived) as caught:
+            store.session(info.session_id)
+        restored(store, caught.value.file)
+
+
+def _old(lab, chat):
+    fill(chat, 2)
+    lab.clock.now += 1_000
+    return chat.id
 
 
 def test_session_that_a_runner_has_the_turn_of_is_left(store, chat, folder):
     fill(chat, 2)
     with chat.turn():
         done = store.archive(session=chat.id, put=ArchiveFolder(folder))
-    assert [left.why for left in done.left] == ["turn"]
+    assert [(left.why, left.file) for left in done.left] == [("turn", None)]
     archived(store, chat, folder)
 
 
