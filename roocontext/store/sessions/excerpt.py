@@ -208,12 +208,12 @@ class _Reading(NamedTuple):
         rest = ranges_beside(ranges, place.at, before=False)
         chosen, later = self.some([(place.at, place.at), *rest])
         before = ranges_beside(ranges, place.at, before=True)
-        left = self.sizes.entries - len(chosen)
-        if later or not before or left <= 0:
-            return chosen, bool(before), later
         # An entry near the end has too few after it to fill the page.
-        fewer = self._replace(sizes=self.sizes._replace(entries=left))
-        above, earlier = fewer.some(before, newest=True)
+        left = 0 if later else self.sizes.entries - len(chosen)
+        few = self._replace(sizes=self.sizes._replace(entries=max(left, 1)))
+        above, earlier = few.some(before, newest=True)
+        if left <= 0:  # notes may precede it that are not in the extent
+            return chosen, bool(above), later
         return [*above[::-1], *chosen], earlier, later
 
     def some(self, ranges: Sequence[Range], *, newest: bool = False) -> tuple[list[int], bool]:

@@ -9,6 +9,7 @@ import pytest
 
 from roocontext.errors import Category, InvalidOption
 from roocontext.reports import history
+from roocontext.store.sessions.excerpt import Anchor, Extent, Sizes
 from support.dialogue import fill
 from support.pages import every_page
 
@@ -156,3 +157,16 @@ def test_page_needs_a_limit_that_is_a_positive_number(lab):
         for wrong in (0, -1, True, 1.5, 1 << 70):
             with pytest.raises(InvalidOption):
                 read(limit=wrong)
+
+
+def test_note_before_a_full_page_is_nothing_earlier(lab: Any) -> None:
+    chat = lab.store.create(title="a title")
+    fill(chat, 3)
+    sizes = Sizes(entries=2)
+    for extent, at, earlier in (
+        *((Extent.VIEW, 2, False), (Extent.LIVE, 2, False)),
+        *((Extent.VIEW, 3, True), (Extent.ALL, 2, True)),
+    ):
+        page = chat.internals.excerpt(extent, Anchor(at), sizes)
+        assert [entry.audited.seq for entry in page.entries] == [at, at + 1]
+        assert page.earlier is earlier
