@@ -119,9 +119,14 @@ class _Damage(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The entries of one session, after its header on a line of a file. They can be read again."""
+    """The entries of one session, after its header on a line of a file. They can be read again.
+
+    The sections of a file share the `file` that they are read from: a compressed one would be
+    unpacked from its beginning for each.
+    """
 
     path: Path
+    file: BinaryIO
     line: int
     offset: int
     header: Header
@@ -130,19 +135,18 @@ class _Section:
 
     def __iter__(self) -> Iterator[StoredEntry]:
         self.damage, self.kinds, seq, number = None, [], 0, self.line
-        with open_unpacked(self.path) as file:
-            file.seek(self.offset)
-            lines = takewhile(lambda text: not is_ours(text), file)
-            for number, text in enumerate(lines, self.line + 1):
-                try:
-                    entry = read_entry(text)
-                except (ValueError, RecursionError) as error:
-                    why = str(error) if text.endswith(b"\n") else "the line is cut off"
-                    self.damage = _Damage(number, why)
-                    break
-                seq = entry.seq
-                self.kinds.append(intern(entry.sealed.kind))
-                yield entry
+        self.file.seek(self.offset)
+        lines = takewhile(lambda text: not is_ours(text), self.file)
+        for number, text in enumerate(lines, self.line + 1):
+            try:
+                entry = read_entry(text)
+            except (ValueError, RecursionError) as error:
+                why = str(error) if text.endswith(b"\n") else "the line is cut off"
+                self.damage = _Damage(number, why)
+                break
+            seq = entry.seq
+            self.kinds.append(intern(entry.sealed.kind))
+            yield entry
         if self.damage is None and seq < self.header.last_seq:
             why = f"it ends after entry {seq} of {self.header.last_seq}"
             self.damage = _Damage(number, why)
@@ -153,7 +157,7 @@ class _Section:
 def _sections(path: Path) -> Iterator[_Section | SessionRestored]:
     """The sections of a file, of which each but the first begins with a line that is a header."""
     offset = 0
-    with open_unpacked(path) as file:
+    with open_unpacked(path) as file, open_unpacked(path) as entries:
         for line, text in enumerate(file, 1):
             offset += len(text)
             if line > 1 and not is_ours(text):
@@ -165,7 +169,7 @@ def _sections(path: Path) -> Iterator[_Section | SessionRestored]:
                 yield SessionRestored("", 0, 0, problem)
                 continue
             if is_known(header):
-                yield _Section(path, line, offset, header)
+                yield _Section(path, entries, line, offset, header)
             else:
                 why = f"it is version {header.version}, and this release reads version {VERSION}"
                 problem = _bad_line(why, path, line, advice=_NOTHING)

@@ -1,5 +1,6 @@
 """A log out of one store and into another: equal in every view, every hash and every byte."""
 
+import gzip
 from typing import Any
 
 import pytest
@@ -257,3 +258,16 @@ def test_file_that_is_cut_off_is_continued_later(family, other):
     path.write_bytes(whole)
     assert [one.new for one in jsonl.restore_file(other, path)] == [0, 1]
     assert everything(other.session(child.id)) == everything(child)
+
+
+@pytest.mark.one_leg
+def test_compressed_file_is_not_unpacked_again_for_each_session(family, other, monkeypatch):
+    path, chat, child = family
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    opened, open_unpacked = [], jsonl.open_unpacked
+    monkeypatch.setattr(
+        jsonl, "open_unpacked", lambda path: opened.append(path) or open_unpacked(path)
+    )
+    done = [(one.session_id, one.problem) for one in jsonl.restore_file(other, path)]
+    assert done == [(chat.id, None), (child.id, None)]
+    assert len(opened) == 2
