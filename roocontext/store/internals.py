@@ -35,6 +35,7 @@ from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextra
 from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
+from roocontext.store.reading.messages import rows_at_once
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.usage import Call
@@ -210,15 +211,16 @@ class SessionInternals:
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
-        with self._database.read() as log:
-            auditor = audit.Auditor(log, as_of)
-            page = auditor.page(log, after, size)
-        while page:
-            yield page
-            if len(page) < size:
-                return
+        auditor = None
+        while True:
             with self._database.read() as log:
-                page = auditor.page(log, page[-1].seq, size)
+                auditor = auditor or audit.Auditor(log, as_of)
+                page = auditor.page(log, after, rows_at_once(log, after, auditor.seq, size))
+            if page:
+                yield page
+            if not page or page[-1].seq == auditor.seq:
+                return
+            after = page[-1].seq
 
     def audited(self, *, as_of: int | None = None) -> Callable[[int, int], list[AuditEntry]]:
         """A reader of so many entries after one, in any order, all of one moment: now, or a seq."""

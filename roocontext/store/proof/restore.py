@@ -44,6 +44,7 @@ from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
 from roocontext.store.reading.head import SessionHead, lock, read_head
+from roocontext.store.reading.messages import AT_ONCE_BYTES, rows_at_once
 from roocontext.store.reading.notes import REDACTION
 from roocontext.store.sessions.sessions import parent_of, refuse_cycle
 from roocontext.store.writing.append import write
@@ -52,7 +53,6 @@ from roocontext.store.writing.erase import put_skeleton, redact, redact_copies
 from roocontext.store.writing.new_session import add
 
 PAGE = 250
-PAGE_BYTES = 4 << 20
 _MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
 _NAMES = ("role", "format", "message_id", "client_id", "compaction_id", "note")
 _JSON = ("usage", "details")
@@ -126,7 +126,8 @@ _OWNER = select(sessions.c.owner).where(of_session(sessions))
 def read_stored(log: SessionLog, after: int, last: int) -> list[StoredEntry]:
     """The entries that follow `after`, at most a page of them."""
     read_head(log)  # which raises if it was purged in the meantime
-    rows = log.rows(_STORED, lo=after + 1, hi=last, page=PAGE)
+    page = rows_at_once(log, after, last, PAGE)
+    rows = log.rows(_STORED, lo=after + 1, hi=last, page=page)
     own = len(_OWN)
     return [StoredEntry._make((*row[:own], Sealed(*row[own:]))) for row in rows]
 
@@ -196,7 +197,7 @@ def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
         _check_entry_types(entry)
         page.append(entry)
         size += len(entry.content or "") + len(entry.extra or "")
-        if len(page) == PAGE or size >= PAGE_BYTES:
+        if len(page) == PAGE or size >= AT_ONCE_BYTES:
             yield page
             page, size = [], 0
     yield page

@@ -34,6 +34,7 @@ from roocontext.store.engine.schema import entries, log_rows
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import problem_of
 from roocontext.store.reading.head import SessionHead, read_head
+from roocontext.store.reading.messages import rows_at_once
 from roocontext.store.reading.notes import REDACTION, read_notes
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -170,7 +171,8 @@ class Verifier:
     def _rows(self, log: SessionLog) -> Iterable[SqlRow]:
         params = {"after": self._seq, "last": self.total}
         try:
-            return log.rows(_PAGE, **params, page=PAGE)
+            page = rows_at_once(log, self._seq, self.total, PAGE)
+            return log.rows(_PAGE, **params, page=page)
         except HistoryCorrupt:
             return self._one_by_one(log)
 

@@ -18,6 +18,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, R
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, compacted_at
 from roocontext.store.engine.schema import (
+    AT_SEQ,
     IN_LOG,
     IN_RANGE,
     UP_TO_SEQ,
@@ -64,6 +65,15 @@ COMPANIONS = (
     )
     .order_by(entries.c.seq)
 )
+_BYTES = log_rows("bytes_total").where(AT_SEQ)
+_BEYOND = (
+    log_rows("seq")
+    .where(IN_RANGE, entries.c.bytes_total > bindparam("total"))
+    .order_by(entries.c.seq)
+    .limit(1)
+)
+AT_ONCE_BYTES = 4 << 20
+"""The most bytes of messages that a page of a log has, unless one alone has more."""
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
 """The format and the role of a row of what is shown."""
@@ -182,6 +192,20 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
             seq=seq,
         )
     return [message for row in rows for message in rows_to_messages([row])]
+
+
+def rows_at_once(log: SessionLog, after: int, last: int, most: int) -> int:
+    """How many of the entries after one are a page: at most so many, and fewer if they are large.
+
+    It follows from the running totals. If these are damaged, only the number is wrong.
+    """
+    end = min(after + most, last)
+    ends = log.all([(_BYTES, {"seq": seq}) for seq in (after, end)])
+    before, total = (rows[0][0] if rows else 0 for rows in ends)
+    if total - before <= AT_ONCE_BYTES:
+        return most
+    row = log.row(_BEYOND, lo=after + 1, hi=end, total=before + AT_ONCE_BYTES)
+    return most if row is None else max(1, row[0] - after - 1)
 
 
 def read_message(log: SessionLog, seq: int) -> Message:

@@ -1,6 +1,7 @@
 """A log out of one store and into another: equal in every view, every hash and every byte."""
 
 import gzip
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from roocontext.formats import jsonl
 from roocontext.log.chain import Sealed
 from roocontext.store.proof import restore, verify
 from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.reading import messages
 from support.dialogue import call, everything, fill, result, text, work
 from support.steady_sources import CountedIds, SetClock
 from support.steps import steps_of
@@ -157,6 +159,23 @@ def test_redaction_while_the_log_is_read_is_kept(store):
     assert len(list(entries)) == 4  # it had not begun
     with pytest.raises(VersionConflict):
         list(chat.internals.stored(last=3))
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("read", ["verify", "stored", "audit"])
+def test_large_messages_are_read_a_few_at_a_time(store, monkeypatch, read):
+    monkeypatch.setattr(messages, "AT_ONCE_BYTES", 1 << 20)
+    chat = store.create()
+    chat.append_many([NewMessage("user", "x" * 200_000) for _ in range(50)])
+    reads = {"verify": chat.verify, "stored": chat.internals.stored, "audit": chat.audit}[read]
+    tracemalloc.start()
+    try:
+        done = reads()
+        assert done.ok if read == "verify" else sum(1 for _ in done) == 50
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 << 20
 
 
 @pytest.mark.one_leg
