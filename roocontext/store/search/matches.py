@@ -79,7 +79,10 @@ class Match(NamedTuple):
     score: float
 
 
-_COLUMNS = ("session_id", "seq", "recorded_at", "kind", "format", "role", "ts", "extra", "content")
+_COLUMNS = (
+    *("session_id", "seq", "recorded_at", "kind", "format", "role", "ts", "extra", "content"),
+    "answers_seq",
+)
 # A redacted row has no salt: its skeleton is not searched.
 _rows = select(*(entries.c[name] for name in _COLUMNS)).where(
     text("role IS NOT NULL AND salt IS NOT NULL")
@@ -178,7 +181,7 @@ class Matcher:
         return (stored[name] for name in named if name in stored)
 
     def _match(self, row: SqlRow) -> Match | None:
-        session_id, seq, recorded_at, _, format_, role, ts, extra, stored = row
+        session_id, seq, recorded_at, _, format_, role, ts, extra, stored, answered = row
         if is_quoting(extra):
             return None
         time = self._search.time_of(happened(ts, recorded_at), recorded_at)
@@ -188,7 +191,9 @@ class Matcher:
             content = self._as_shown(key, format_, role, content)
         wanted = self._wanted
         if wanted.tool is not None:
-            wanted = replace(wanted, name_of=partial(self._name_of, key))
+            # An id may be that of another call, after the one that is answered.
+            end = seq if answered is None else min(seq, answered + 1)
+            wanted = replace(wanted, name_of=partial(self._name_of, session_id, end))
         words = composed(passages(format_, role, content, wanted))
         places = occurrences(self._search.query, words)
         if places is None:
@@ -200,18 +205,17 @@ class Matcher:
         blocks = placeholders(rows).get(key.seq, {})
         return clear(format_, role, content, key.seq, blocks)[0]
 
-    def _name_of(self, key: MatchKey, call_id: str) -> str | None:
-        """The tool whose call has this id, which an earlier message holds."""
+    def _name_of(self, session_id: str, seq: int, call_id: str) -> str | None:
+        """The tool whose call has this id, which a message before this entry holds."""
         # LIKE may find others too, because it ignores case on SQLite, but the newest are enough.
         named = re.sub("([!%_])", r"!\1", encode(call_id)[:_LONGEST_LIKE])
         calls = f"{encode([CALL])[:-1]},%{named}%"
-        seq = key.seq
         for _ in range(_MOST_CALLS):
-            row = self._tx.row(_CALL_BEFORE, session_id=key.session_id, seq=seq, calls=calls)
+            row = self._tx.row(_CALL_BEFORE, session_id=session_id, seq=seq, calls=calls)
             if row is None:
                 break
             seq = row[0]
-            names = self._names_in(key.session_id, *row)
+            names = self._names_in(session_id, *row)
             if call_id in names:
                 return names[call_id]
         return None

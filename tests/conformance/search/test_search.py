@@ -195,6 +195,16 @@ def test_outputs_are_of_a_tool_however_many_calls_came_between(lab):
     assert seqs(found_now) == expected
 
 
+def test_output_is_of_the_call_that_it_answers_if_a_later_one_has_the_same_id(lab):
+    chat = lab.store.create()
+    chat.append("assistant", [call("t1")])
+    chat.append("assistant", [{**call("t1"), "name": "read"}])
+    for waiting in chat.pending():
+        chat.answer(waiting, f"needle of {waiting.name}")
+    for seq, tool in ((3, "run"), (4, "read")):
+        assert seqs(lab.store.search("needle", tool=tool)) == [seq]
+
+
 def test_calls_that_a_message_answers_at_once_are_read_once(lab):
     def steps(calls: int) -> int:
         chat = lab.store.create()
