@@ -3,7 +3,15 @@
 import re
 from typing import Final, TypeAlias
 
-from roocontext.search.query import Query, QueryUnit, Word, begins_part, folded, is_in_run
+from roocontext.search.query import (
+    Query,
+    QueryUnit,
+    Word,
+    begins_part,
+    escape_readings,
+    folded,
+    is_in_run,
+)
 
 Stretch: TypeAlias = tuple[int, int]
 """The offsets of the first character and of the one after the last."""
@@ -16,13 +24,13 @@ _USUAL_LENGTH: Final = 1_000
 
 def occurrences(query: Query, text: str) -> list[list[Stretch]] | None:
     """The places of each word of the query in a composed text; None if one of them has none."""
-    plain = folded(text)
+    folds = [(reading, folded(reading)) for reading in escape_readings(text)]
     of_words = []
     for word in query.words:
-        places = _places(word, text, plain)
+        places = {place for reading in folds for place in _places(word, *reading)}
         if not places:
             return None
-        of_words.append(places)
+        of_words.append(sorted(places))
     return of_words or None
 
 

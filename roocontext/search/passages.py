@@ -88,12 +88,14 @@ def _texts(piece: Piece) -> Iterator[str]:
                 yield title
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[str]:
-    """Each value of some JSON on a line of its own, after its name."""
+def _leaves(value: Any) -> Iterator[str]:
+    """Each value of some JSON on a line of its own, after its name; of an object the name alone."""
     # A stack of its own: inputs may be nested as deeply as Python's own.
-    left = [(name, value)]
+    left = [("", value)]
     while left:
         name, value = left.pop()
+        if name and (value == [] or isinstance(value, dict)):
+            yield name
         if isinstance(value, dict):
             left.extend((key, value[key]) for key in reversed(value))
         elif isinstance(value, list):
@@ -104,7 +106,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _is_opaque(leaf: str) -> bool:
-    return len(leaf) > _OPAQUE and max(map(len, leaf.split())) > _OPAQUE
+    return len(leaf) > _OPAQUE and max(map(len, leaf.split()), default=0) > _OPAQUE
 
 
 WIDTH: Final = 200

@@ -26,6 +26,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from unicodedata import category, normalize
 
 _UNSPACED = (
+    "\u0900-\u0963\u0966-\u0dff"  # Indic, whose vowels are no letters, without its full stops
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
@@ -60,9 +61,24 @@ class _Folded(dict[int, str]):
 _FOLDED = _Folded()
 
 
+_HALF_WIDTH: Final = re.compile("[\uff66-\uffdc]+")
+"""Kana and Hangul, of which several characters may be one of full width."""
+
+
 def composed(text: str) -> str:
     """The text with its accents and syllables composed, which is what is searched and shown."""
-    return text if text.isascii() else normalize("NFC", text)
+    if text.isascii():
+        return text
+    return normalize("NFC", _HALF_WIDTH.sub(lambda half: normalize("NFKC", half[0]), text))
+
+
+_ESCAPE: Final = re.compile(r"\\[nrt]")
+"""A line break or a tab, if the text is JSON. Nothing says whether it is."""
+
+
+def escape_readings(text: str) -> list[str]:
+    """A text, and if it has escapes of JSON, also the same with blanks in place of them."""
+    return [text, _ESCAPE.sub("  ", text)] if _ESCAPE.search(text) else [text]
 
 
 def folded(text: str) -> str:
@@ -112,7 +128,10 @@ LONGEST: Final = 200
 
 def terms_of(text: str) -> set[str]:
     """All terms of a text."""
-    text = composed(text)
+    return set().union(*map(_terms, escape_readings(composed(text))))
+
+
+def _terms(text: str) -> set[str]:
     if text.isascii():
         runs = set(_ASCII_RUN.findall(text))
         others = {run for run in runs if len(run) > LONGEST or not run.islower()}

@@ -15,7 +15,8 @@ PIECES = st.sampled_from(
     [
         *("foo", "Bar", "HTTP", "x1", "_", ".", "/", " ", "-", "\n", "*", '"', "\0", "\ud800"),
         *("+", "#", "$", "@", "(", ")"),
-        *("数", "据", "ア", "ｱ", "가", "é", "e\u0301", "ß", "İ", "\u212a", "٣", "Ａ", "ก", "ำ"),
+        *("数", "据", "ア", "ｶ", "ﾞ", "가", "é", "e\u0301", "ß", "İ", "\u212a", "٣", "Ａ", "ก", "ำ"),
+        *("क", "ी", "\\", "\\n", "\\\\t"),
         *("👍", "🏽", "→"),
     ]
 )
@@ -162,17 +163,19 @@ def test_more_context_than_there_is_shows_the_whole_text():
 
 
 def test_passages_are_selected_by_role_and_tool():
+    blanks = " " * 1_000
     content = [
         {"type": "text", "text": "said"},
         {"type": "thinking", "thinking": "thought", "signature": "sig"},
         {"type": "tool_use", "id": "t", "name": "run", "input": {"a": {"b": ["x", 5, None, True]}}},
         {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "out"}]},
-        {"type": "odd", "data": "A" * 1_000, "kept": "as it is"},
+        {"type": "odd", "data": "A" * 1_000, "kept": "as it is", "": [blanks, {"none": []}]},
         {"type": "image", "source": {"type": "base64", "data": "B" * 1_000}},
     ]
     whole = passages("anthropic", "assistant", content)
     assert whole == (
-        "said\nthought\nrun\nb: x\nb: 5\nb: null\nb: true\nout\ntype: odd\nkept: as it is"
+        "said\nthought\nrun\na\nb: x\nb: 5\nb: null\nb: true\nout\n"
+        f"type: odd\nkept: as it is\n{blanks}\nnone"
     )
     assert passages("anthropic", "assistant", content, WantedPassages("tool")) == "out"
     named = WantedPassages(tool="run", name_of={"t": "run"}.get)

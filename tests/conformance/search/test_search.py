@@ -44,6 +44,9 @@ CORPUS = [
     ("assistant", "C is smaller, (C++17) is not: g++ --std=c++17 $HOME/main.cpp"),
     ("user", "学习C++和.NET开发，@maya 看 org/repo#123"),
     ("assistant", "The net of a dot: ASP.NET, node.js, std and home of maya, 123"),
+    ("user", [result("t1", r'{"out": "ready\n48211 opened\tthere", "at": "D:\new\read"}')]),
+    ("user", "वह की किताब है, ﾊﾞｰｼﾞｮﾝ 2"),
+    ("user", "वह का काम है, バージョン 3"),
 ]
 FOUND = {
     (1,): [
@@ -71,8 +74,24 @@ FOUND = {
     (14,): ["C++和", "C和", "和.NET", "@maya", "#123", "repo#123"],
     (14, 15): [".NET", ".ne*", "net", "maya", "123"],
     (15,): ["asp.net", "node.js"],
+    (16,): ["48211", '"ready 48211"', "there", "new", "d:\\new\\read"],
+    (17,): ["की", "ﾊﾞｰｼﾞｮﾝ 2", "किताब"],
+    (17, 18): ["है", "バージョン", "ﾊﾞ"],
+    (18,): ["का"],
     (): [
-        *('"token last"', "oken", "0502", "barbaz", "数库", "설정", "🏽👍", "C+", "C17"),
+        *(
+            '"token last"',
+            "oken",
+            "0502",
+            "barbaz",
+            "数库",
+            "설정",
+            "🏽👍",
+            "C+",
+            "C17",
+            "के",
+            "opene",
+        ),
         '"C# to C++"',
         *("的.NET", "++", "", "   ", "***", '""', "()", "\0", "\ud800", "'", "%"),
         "nothing-of-this",
