@@ -193,6 +193,8 @@ _SPACE: Final = re.compile(r"\s")
 _GAP: Final = r"[\W_]*"
 """Between the words of a phrase."""
 _JOINTS: Final = f"{JOINT}*"
+_OF_READERS: Final = ("arguments", "content", "is", "null", "server", "text", "true", "type")
+"""Words that are read in broken calls and in unknown parts, and may not be in what is stored."""
 _MOST_INDEXED: Final = 32
 """The index is asked for the first ones only; the text is compared with all."""
 
@@ -237,13 +239,14 @@ class QueryUnit(NamedTuple):
     def alternatives(self) -> Alternatives:
         """The terms of every text that holds this."""
         if not self.is_run:
-            pairs = [self.whole[at : at + 2] for at in range(len(self.whole) - 1)]
-            return (tuple(map(Term, pairs or self.parts)),)
+            pairs = [*map("".join, pairwise(self.parts))]
+            return (tuple(map(Term, pairs[:_MOST_INDEXED] or self.parts)),)
         whole = (Term(term(self.whole), self.is_beginning),)
         pairs = list(starmap(pair, pairwise(self.parts)))
         if not pairs:
             return (whole,)
-        return ((*map(Term, pairs[:-1]), Term(pairs[-1], self.is_beginning)), whole)
+        terms = *map(Term, pairs[:-1]), Term(pairs[-1], self.is_beginning)
+        return (terms[:_MOST_INDEXED], whole)
 
 
 @dataclass(frozen=True)
@@ -300,9 +303,9 @@ class Query:
         """False if a message with this stored content lacks a word; the content is not decoded.
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
-        content is escaped, or it is a number in the arguments of a call, which some formats store
-        as JSON in a string: `1e5` is read as `100000.0`. A message without content is damaged:
-        whatever decodes it says so.
+        content is escaped, or its reader adds the word, or it is a number in the arguments of a
+        call, which some formats store as JSON in a string: `1e5` is read as `100000.0`. A message
+        without content is damaged: whatever decodes it says so.
         """
         if stored is None:
             return True
@@ -315,7 +318,12 @@ class Query:
     @cached_property
     def _ascii_parts(self) -> frozenset[str]:
         units = (unit for word in self.words for unit in word.units)
-        return frozenset(part for unit in units for part in unit.parts if part.isascii())
+        return frozenset(
+            part
+            for unit in units
+            for part in unit.parts
+            if part.isascii() and not any(word.startswith(part) for word in _OF_READERS)
+        )
 
 
 def parse_query(text: str) -> Query:

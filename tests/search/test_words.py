@@ -1,5 +1,7 @@
 """The words of a search: terms, queries, matches and snippets, without a store."""
 
+from itertools import chain
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from roocontext.search.passages import WIDTH, WantedPassages, passages, snippet
 from roocontext.search.query import LONGEST, composed, folded, parse_query, parts, terms_of
 from support.examples import examples
 from support.rows_of_formats import histories, marks, rows
+from support.wrong_contents import cases
 
 PIECES = st.sampled_from(
     [
@@ -84,6 +87,12 @@ def test_long_terms_are_cut():
     assert not occurrences(parse_query(long), long[:-1])
 
 
+@pytest.mark.parametrize("query", ["数据" * 5_000, "aB" * 5_000, "a_b" * 5_000, "a " * 5_000])
+def test_index_is_asked_for_few_terms_however_long_a_query_is(query):
+    asked = [*chain.from_iterable(parse_query(query).indexed)]
+    assert sum(map(len, asked)) < 50
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -143,6 +152,14 @@ def test_texts_of_every_format_are_searched(history):
         text = passages(message.format, message.role, message.content)
         for mark in marks(message.seq, act, *given_):
             assert mark in text, message
+
+
+@settings(max_examples=examples(200, long=400))
+@given(case=cases)
+def test_every_word_of_a_message_may_be_in_what_is_stored(case):
+    for word in {*passages(*case).replace('"', " ").split()}:
+        assert parse_query(word).may_be_in(encode(case[2])), word
+        assert parse_query(f"{word[:2]}*").may_be_in(encode(case[2])), word
 
 
 @pytest.mark.parametrize("number", ["1e5", "1.0E+5", "0.00001", "3"])
