@@ -20,8 +20,13 @@ _LONE: Final = re.compile("[\ud800-\udfff]")
 
 
 def answer_text(document: Any, longest: int) -> str:
-    """A document as JSON, in which texts are cut that have more than `longest` characters."""
-    text = json.dumps(cut_texts(as_json(document), longest), ensure_ascii=False)
+    """A document as JSON, in which texts are cut that have more than `longest` characters.
+
+    The `next` of a page is not cut, because a client sends it back.
+    """
+    fields = as_json(document)
+    following = {"next": fields["next"]} if "next" in fields else {}
+    text = json.dumps(cut_texts(fields, longest) | following, ensure_ascii=False)
     # A protocol message is UTF-8, which has no lone surrogates. JSON has an escape for them.
     return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -122,7 +127,7 @@ class StoreTools:
 
         Each hit has its session, its seq, a snippet, and the entry that hides it from the model.
         """
-        family = None if session is None else reports.naming.session_named(self._store, session)
+        family = None if session is None else reports.naming.parent_named(self._store, session)
         reports.search.refresh_index(self._store)
         page = self._store.search(
             query,

@@ -11,13 +11,15 @@ from support.cli_process import CommandLine, CommandLines
 
 @pytest.fixture
 def run(database: str, command_line: CommandLines) -> CommandLine:
-    """Commands on a session with a summary, and on a child of it."""
+    """Commands on a session with a summary, on its child, and on its purged parent."""
     with Store.open(database) as store:
-        chat = store.create("lead", metadata={"branch": "main"})
+        store.create("top")
+        chat = store.create("lead", parent="top", metadata={"branch": "main"})
         for number in range(2, 8):
             chat.append("user" if number % 2 else "assistant", f"needle {number} " + "hay " * 30)
         chat.commit(Plan.condense(chat.view(), [2, 3, 4], "Short."))
         store.create("child", parent="lead").append("user", "a needle\nin\nlines")
+        store.purge("top")
     return command_line(database)
 
 
@@ -34,6 +36,7 @@ def hits(run: CommandLine, *words: str) -> list[tuple[str, int]]:
         (["needle", "4"], [("lead", 4)]),
         (['"needle 4"'], [("lead", 4)]),
         (["needle", "--family", "lead", "-n", "1"], [("lead", 2)]),
+        (["needle", "--family", "top", "-n", "1"], [("lead", 2)]),
         (
             ["needle", "--session", "lead", "--among", "hidden"],
             [("lead", 2), ("lead", 3), ("lead", 4)],

@@ -225,6 +225,20 @@ def test_long_texts_are_cut_in_the_middle(store):
     assert row["content"] == f"{'a' * 50}\n[9,900 characters left out]\n{'b' * 50}"
     (whole,) = ask(store, "read_history", session="long", longest=10_000)["entries"]
     assert len(whole["content"]) == 10_000
+    store.session("long").append("user", "more")
+    short = {"session": "long", "limit": 1, "longest": 2}
+    page = ask(store, "read_history", **short)
+    (row,) = ask(store, "read_history", **short, after=page["next"])["entries"]
+    assert row["seq"] == 2
+
+
+@on_a_file
+def test_sub_agents_of_a_purged_session_are_searched(store: Store) -> None:
+    store.create("lead")
+    store.create("child", parent="lead").append("user", "needle")
+    store.purge("lead")
+    (hit,) = ask(store, "search_history", query="needle", session="lead")["hits"]
+    assert hit["session_id"] == "child"
 
 
 def test_texts_are_cut_at_any_depth():

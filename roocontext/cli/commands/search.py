@@ -84,7 +84,7 @@ def search(
         page = store.search(
             query,
             session=None if session is None else reports.naming.session_named(store, session),
-            family=None if family is None else reports.naming.session_named(store, family),
+            family=None if family is None else reports.naming.parent_named(store, family),
             role=role,
             tool=tool,
             since=since,
