@@ -4,6 +4,7 @@ A snippet is the stretch of that text with the most hits, which are marked.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -15,8 +16,8 @@ from roocontext.log.values import Value
 from roocontext.search.match import Stretch
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
-_OPAQUE: Final = 256
-"""A word of this length in data of an unknown kind is encoded: nobody searches for it."""
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/=_-]{257,}")
+"""So long a word in data of an unknown kind is encoded: nobody searches for it."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,20 @@ def _texts(piece: Piece) -> Iterator[str]:
         if part.kind is Holds.CALL:
             yield from _leaves(part.block.get("input"))
         elif part.kind is Holds.OTHER:
-            yield from (leaf for leaf in _leaves(part.block) if not _is_opaque(leaf))
+            yield from (_ENCODED.sub("", leaf) for leaf in _leaves(part.block))
         # Not of a `file`: its title is the reader's own, and in no stored content.
         elif part.kind is Holds.MEDIA and part.block["type"] == "document":
-            title = part.block.get("title")
-            if isinstance(title, str):
-                yield title
+            yield from _of_document(part.block)
+
+
+def _of_document(document: Block) -> Iterator[str]:
+    yield from (text for key in ("title", "context") if isinstance(text := document.get(key), str))
+    match document.get("source"):
+        case {"type": "text", "data": str(text)} | {"type": "content", "content": str(text)}:
+            yield text
+        case {"type": "content", "content": [*parts]}:
+            for piece in pieces(parts):
+                yield from _texts(piece)
 
 
 def _leaves(value: Any) -> Iterator[str]:
@@ -103,10 +112,6 @@ def _leaves(value: Any) -> Iterator[str]:
         else:
             text = value if isinstance(value, str) else json.dumps(value)
             yield f"{name}: {text}" if name else text
-
-
-def _is_opaque(leaf: str) -> bool:
-    return len(leaf) > _OPAQUE and max(map(len, leaf.split()), default=0) > _OPAQUE
 
 
 WIDTH: Final = 200

@@ -193,7 +193,7 @@ _SPACE: Final = re.compile(r"\s")
 _GAP: Final = r"[\W_]*"
 """Between the words of a phrase."""
 _JOINTS: Final = f"{JOINT}*"
-_OF_READERS: Final = ("arguments", "content", "is", "null", "server", "text", "true", "type")
+_ADDED: Final = ("arguments", "content", "input", "is", "null", "server", "text", "true", "type")
 """Words that are read in broken calls and in unknown parts, and may not be in what is stored."""
 _MOST_INDEXED: Final = 32
 """The index is asked for the first ones only; the text is compared with all."""
@@ -304,15 +304,20 @@ class Query:
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
         content is escaped, or its reader adds the word, or it is a number in the arguments of a
-        call, which some formats store as JSON in a string: `1e5` is read as `100000.0`. A message
-        without content is damaged: whatever decodes it says so.
+        call, which some formats store as JSON in a string: `1e5` is read as `100000.0`. Or it is in
+        the bytes of a document of Converse. A message without content is damaged: whatever decodes
+        it says so.
         """
         if stored is None:
             return True
         plain = stored.lower()
         holds_json = '\\"' in plain
-        return "\\u" in plain or all(
-            part in plain or (holds_json and part[0].isdigit()) for part in self._ascii_parts
+        return (
+            "\\u" in plain
+            or '"bytes":' in plain
+            or all(
+                part in plain or (holds_json and part[0].isdigit()) for part in self._ascii_parts
+            )
         )
 
     @cached_property
@@ -322,7 +327,7 @@ class Query:
             part
             for unit in units
             for part in unit.parts
-            if part.isascii() and not any(word.startswith(part) for word in _OF_READERS)
+            if part.isascii() and not any(word.startswith(part) for word in _ADDED)
         )
 
 

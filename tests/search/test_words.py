@@ -1,5 +1,7 @@
 """The words of a search: terms, queries, matches and snippets, without a store."""
 
+import json
+from base64 import b64encode
 from itertools import chain
 
 import pytest
@@ -10,6 +12,7 @@ from roocontext.log.encoding import encode
 from roocontext.search.match import occurrences, score
 from roocontext.search.passages import WIDTH, WantedPassages, passages, snippet
 from roocontext.search.query import LONGEST, composed, folded, parse_query, parts, terms_of
+from support.dialogue import text
 from support.examples import examples
 from support.rows_of_formats import histories, marks, rows
 from support.wrong_contents import cases
@@ -126,8 +129,8 @@ def test_row_of_symbols_is_searched_without_trying_every_choice_of_them(asked):
 
 def test_sign_after_an_underscore_is_between_two_parts_of_a_word():
     for query in ("foo.bar", "foo_.bar"):
-        for text in ("foo.bar", "foo_.bar", "foo_/bar"):
-            assert occurrences(parse_query(query), text) == [[(0, len(text))]]
+        for said in ("foo.bar", "foo_.bar", "foo_/bar"):
+            assert occurrences(parse_query(query), said) == [[(0, len(said))]]
 
 
 def test_symbols_before_those_that_are_asked_for_may_be_in_a_gap():
@@ -179,6 +182,38 @@ def test_more_context_than_there_is_shows_the_whole_text():
     assert snippet(whole, occurrences(parse_query("needle"), whole), context=1 << 62).text == whole
 
 
+def output_of_provider(said):
+    result = {"type": "mcp_tool_result", "tool_use_id": "m", "content": [text(said)]}
+    return "anthropic", "assistant", [result]
+
+
+def document(format_, holder):
+    if format_ == "anthropic":
+        return format_, "user", [{"type": "document", "title": "t", "source": holder}]
+    named = {"name": "t", "format": "md", "source": holder}
+    return format_, "user", {"role": "user", "content": [{"document": named}]}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        output_of_provider(f"https://a.b/{'x' * 300} a needle"),
+        output_of_provider("数据库连接失败。" * 40 + "needle"),
+        output_of_provider(json.dumps({"needle": [*range(200)]}, separators=(",", ":"))),
+        document("anthropic", {"type": "text", "media_type": "text/plain", "data": "a needle"}),
+        document("anthropic", {"type": "content", "content": "a needle"}),
+        document("anthropic", {"type": "content", "content": [text("a needle")]}),
+        document("bedrock-converse", {"bytes": b64encode(b"a needle").decode()}),
+        document("bedrock-converse", {"text": "a needle"}),
+    ],
+    ids=["link", "no spaces", "json", "text", "content", "parts", "bytes", "text of converse"],
+)
+def test_text_of_documents_and_of_outputs_of_providers_is_searched(message):
+    query = parse_query("needle")
+    assert occurrences(query, composed(passages(*message)))
+    assert query.may_be_in(encode(message[2]))
+
+
 def test_passages_are_selected_by_role_and_tool():
     blanks = " " * 1_000
     content = [
@@ -192,7 +227,7 @@ def test_passages_are_selected_by_role_and_tool():
     whole = passages("anthropic", "assistant", content)
     assert whole == (
         "said\nthought\nrun\na\nb: x\nb: 5\nb: null\nb: true\nout\n"
-        f"type: odd\nkept: as it is\n{blanks}\nnone"
+        f"type: odd\ndata: \nkept: as it is\n{blanks}\nnone"
     )
     assert passages("anthropic", "assistant", content, WantedPassages("tool")) == "out"
     named = WantedPassages(tool="run", name_of={"t": "run"}.get)
