@@ -20,10 +20,12 @@ _SATURATION: Final = 1.2
 _BY_LENGTH: Final = 0.75
 _USUAL_LENGTH: Final = 1_000
 """The parameters of BM25; the length is a constant, so that no other message changes a score."""
+_MOST_PLACES: Final = 1_000
+"""A log of megabytes may have a word a million times: these are enough to rank and show it."""
 
 
 def occurrences(query: Query, text: str) -> list[list[Stretch]] | None:
-    """The places of each word of the query in a composed text; None if one of them has none."""
+    """The first places of each word of the query in a composed text; None if one has none."""
     folds = [(reading, folded(reading)) for reading in escape_readings(text)]
     of_words = []
     for word in query.words:
@@ -44,9 +46,9 @@ def score(of_words: list[list[Stretch]], length: int) -> float:
 
 
 def _places(word: Word, text: str, plain: str) -> list[Stretch]:
-    places = []
+    places: list[Stretch] = []
     search, at = word.pattern.search, 0
-    while match := search(plain, at):
+    while len(places) < _MOST_PLACES and (match := search(plain, at)):
         if _is_sound(word, match, text, plain):
             places.append(match.span())
             at = match.end()

@@ -15,6 +15,7 @@ from roocontext.search.query import LONGEST, composed, folded, parse_query, part
 from support.dialogue import text
 from support.examples import examples
 from support.rows_of_formats import histories, marks, rows
+from support.steps import steps_of
 from support.wrong_contents import cases
 
 PIECES = st.sampled_from(
@@ -125,6 +126,13 @@ def test_row_of_symbols_is_searched_without_trying_every_choice_of_them(asked):
     query, row = parse_query(asked), f"╭{'─' * 150}{'→' * 150}"
     assert occurrences(query, f"{row} y {row}\ny x") is None
     assert occurrences(query, f"{row} y {row}x")
+
+
+def test_places_of_a_word_that_is_very_frequent_are_not_all_looked_for():
+    query, often = parse_query("a*"), "ab " * 10_000
+    assert steps_of(lambda: occurrences(query, often)) < 1.1 * steps_of(
+        lambda: occurrences(query, often[: len(often) // 2])
+    )
 
 
 def test_sign_after_an_underscore_is_between_two_parts_of_a_word():

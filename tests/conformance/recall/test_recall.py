@@ -162,6 +162,27 @@ def test_long_message_is_read_in_parts(store, chat):
     assert "".join(parts).replace(" ", "") == whole.replace("\n", "").replace(" ", "")
 
 
+class LongestCount:
+    """A counter that remembers the longest text that it counted."""
+
+    name = "longest"
+    exact = True
+    longest = 0
+
+    def count(self, role, content, format):  # noqa: A002
+        self.longest = max(self.longest, len(content))
+        return len(content) // 4
+
+
+@pytest.mark.one_leg
+def test_beginning_of_a_very_long_message_is_counted_alone(store, chat):
+    chat.append("user", "word " * 200_000)
+    counter = LongestCount()
+    answer = read(recall_for(store, chat, budget=300, counter=counter), 1)
+    assert 1_000 < len(answer.text) < 1_500
+    assert counter.longest < 50_000
+
+
 def test_range_is_read_in_pages(store, chat):
     seqs = fill(chat, 60)
     recall = recall_for(store, chat, budget=300)
