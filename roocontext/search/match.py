@@ -8,9 +8,9 @@ from roocontext.search.query import (
     QueryUnit,
     Word,
     begins_part,
-    escape_readings,
     folded,
     is_in_run,
+    unescaped,
 )
 
 Stretch: TypeAlias = tuple[int, int]
@@ -26,7 +26,7 @@ _MOST_PLACES: Final = 1_000
 
 def occurrences(query: Query, text: str) -> list[list[Stretch]] | None:
     """The first places of each word of the query in a composed text; None if one has none."""
-    folds = [(reading, folded(reading)) for reading in escape_readings(text)]
+    folds = [(reading, folded(reading)) for reading in dict.fromkeys((text, unescaped(text)))]
     of_words = []
     for word in query.words:
         places = {place for reading in folds for place in _places(word, *reading)}

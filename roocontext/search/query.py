@@ -76,9 +76,9 @@ _ESCAPE: Final = re.compile(r"\\[nrt]")
 """A line break or a tab, if the text is JSON. Nothing says whether it is."""
 
 
-def escape_readings(text: str) -> list[str]:
-    """A text, and if it has escapes of JSON, also the same with blanks in place of them."""
-    return [text, _ESCAPE.sub("  ", text)] if _ESCAPE.search(text) else [text]
+def unescaped(text: str) -> str:
+    """The text with blanks in place of escapes of JSON, of the same length."""
+    return _ESCAPE.sub("  ", text)
 
 
 def folded(text: str) -> str:
@@ -127,8 +127,10 @@ LONGEST: Final = 200
 
 
 def terms_of(text: str) -> set[str]:
-    """All terms of a text."""
-    return set().union(*map(_terms, escape_readings(composed(text))))
+    """All terms of a text, with and without the escapes of JSON in it."""
+    text = composed(text)
+    escaped = [word for word in text.split() if "\\" in word] if "\\" in text else []
+    return _terms(text) | _terms(unescaped(" ".join(escaped)))
 
 
 def _terms(text: str) -> set[str]:
