@@ -1,10 +1,13 @@
-"""Attachments as Claude Code sends them after a resume, recorded with 2.1.261 to 2.1.330."""
+"""Attachments and printed commands as Claude Code sends them after a resume.
+
+Recorded with 2.1.261 to 2.1.332.
+"""
 
 from typing import Any
 
 import pytest
 
-from support.transcripts import Transcript, say, sent, use
+from support.transcripts import Transcript, say, sent, use, words
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 
@@ -85,3 +88,26 @@ def test_mentioned_file_is_sent_as_its_row_says(store, file, kind, seen):
     file.queued("", attachment={"type": kind}, rendered=[{"content": "R"}])
     done(file)
     assert sent(store, file) == seen
+
+
+@pytest.mark.parametrize(
+    ("subtype", "printed", "seen"),
+    [
+        ("local_command", "<local-command-stdout>out</local-command-stdout>", True),
+        ("local_command", "", False),
+        ("stop_hook_summary", "out", False),
+    ],
+)
+def test_output_of_a_local_command_is_sent(store, file, subtype, printed, seen):
+    file.user("go")
+    file.row("system", subtype=subtype, content=printed, level="info")
+    done(file)
+    chat = imported(store, file)
+    assert words(chat) == " ".join(["go", *([printed] if seen else []), "done"])
+    kept = [
+        one.entry.extra["record"]["content"]
+        for one in chat.audit()
+        if one.entry.message_id == "u-2"
+    ]
+    assert kept == [printed] * seen
+    assert chat.info().first_prompt == "go"

@@ -26,7 +26,7 @@ from roocontext.log.readings.blocks import as_dict, dicts, text
 
 Content: TypeAlias = str | list[Any]
 
-_SPEAKERS = ("user", "assistant")
+SPEAKERS = ("user", "assistant")
 _FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
 _WORDS = "queued_command"
 _FILES = ("file", "directory", "pdf_reference", "mcp_resource", "selected_lines_in_ide")
@@ -154,7 +154,7 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         row.agent = non_empty(record.get("agentId")) or "?"
     message = record.get("message")
     is_error = bool(record.get("isApiErrorMessage"))
-    if row.type in _SPEAKERS and isinstance(message, dict) and not is_error:
+    if row.type in SPEAKERS and isinstance(message, dict) and not is_error:
         row.speaks = True
         row.answer = name(message.get("id")) if row.type == "assistant" else None
         row.stopped = message.get("stop_reason") is not None
@@ -165,8 +165,8 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         # A result counts even if the id of its call was removed.
         results = (block for block in blocks if block.get("type") == "tool_result")
         row.results = tuple(name(block.get("tool_use_id")) or "" for block in results)
-    elif row.type == "attachment":
-        row.speaks = sent_of(record.get("attachment"), record.get("rendered")) is not None
+    else:
+        row.speaks = sent_of(record) is not None
     if row.subtype == "compact_boundary":
         row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
         _read_kept(row, record.get("compactMetadata"))
@@ -183,9 +183,15 @@ def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), preserved.get("anchorUuid"))
 
 
-def sent_of(attachment: Any, rendered: Any) -> Content | None:
-    """The content of the message that is sent; None if it is not the user's, or not known."""
-    kind = as_dict(attachment).get("type")
+def sent_of(record: dict[str, Any]) -> Content | None:
+    """The content of a row that is sent as a message of the user; None if none is, or not known.
+
+    That is what an attachment holds, or what a command of the program's own has printed.
+    """
+    if record.get("subtype") == "local_command":
+        return non_empty(record.get("content"))
+    attachment, rendered = as_dict(record.get("attachment")), record.get("rendered")
+    kind = attachment.get("type")
     if kind != _WORDS and kind not in _FILES:
         return None
     contents = [part for row in dicts(rendered) if _is_content(part := row.get("content"))]
