@@ -228,6 +228,42 @@ def test_rollback_into_the_rows_left_by_a_compaction_is_followed(store, path):
     assert taken(store, path) == ["permissions", "one", "seven"]
 
 
+BEGUN = line("event_msg", type="task_started", turn_id="t")
+NEW = compacted(said("user", "one"), said("user", "Summary: S"), message="S")
+SEALED_NEW = compacted(said("user", "one"), {"type": "compaction", "encrypted_content": "x"})
+FIRST_TURN = (BEGUN, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
+SECOND_TURN = (BEGUN, PERMISSIONS, item("user", "three"))
+LEFT = ["<environment_context>", "one", "two"]
+SUMMED_UP = ["one", "Summary: S"]
+
+
+@pytest.mark.parametrize(
+    ("later", "seen"),
+    [
+        ((*SECOND_TURN, NEW, item("assistant", "four"), rollback(1)), LEFT),
+        ((*SECOND_TURN, SEALED_NEW, BEGUN, item("user", "four"), rollback(2)), LEFT),
+        ((BEGUN, PERMISSIONS, NEW, item("user", "three"), rollback(1)), LEFT),
+        ((*SECOND_TURN, BEGUN, NEW, rollback(1)), LEFT),
+        ((BEGUN, NEW, *SECOND_TURN, rollback(1)), SUMMED_UP),
+        ((BEGUN, NEW, *SECOND_TURN, NEW, BEGUN, item("user", "four"), rollback(2)), SUMMED_UP),
+        ((BEGUN, NEW, *SECOND_TURN, rollback(9)), ["<environment_context>"]),
+        ((*SECOND_TURN, NEW, rollback(1), *SECOND_TURN, NEW, rollback(1)), LEFT),
+        ((*SECOND_TURN, NEW, item("user", "more"), rollback(1)), [*LEFT, "permissions", "three"]),
+        ((BEGUN, NEW, item("user", "a"), item("user", "b"), rollback(1)), [*SUMMED_UP, "a"]),
+    ],
+    ids=[
+        *("in the turn", "in a turn before", "before the prompt", "after the turn"),
+        *("before the turn", "twice", "in the first turn", "again", "typed after it"),
+        "of a part of the turn",
+    ],
+)
+def test_rollback_undoes_the_compactions_of_its_turns(store, path, later, seen):
+    write(path, *FIRST_TURN, *later)
+    assert taken(store, path) == seen
+    write(path, BEGUN, item("user", "five"))
+    assert taken(store, path) == [*seen, "five"]
+
+
 def test_rollback_after_an_old_compaction_is_followed(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
@@ -256,9 +292,13 @@ def test_rollback_of_nothing_changes_nothing(store, path):
     assert taken(store, path) == ["one", "two"]
 
 
-def test_snapshots_in_a_new_history_are_not_sent(store, path):
-    new = [{"type": "ghost_snapshot"}, said("user", "Summary: S")]
-    write(path, item("user", "one"), compacted(*new, message="S"))
+@pytest.mark.parametrize("odd", [{"type": "ghost_snapshot"}, {"type": "hologram"}])
+def test_items_that_the_program_does_not_know_are_not_sent(store, path, odd):
+    write(path, item("user", "one"), line("response_item", **odd), item("system", "two"))
+    assert taken(store, path) == ["one"]
+    kept = store.session("codex:aa").notes("imported")
+    assert odd in [note.content["record"].get("payload") for note in kept]
+    write(path, compacted(odd, said("user", "Summary: S"), message="S"))
     assert taken(store, path) == ["Summary: S"]
 
 
