@@ -203,6 +203,12 @@ def test_revert_becomes_a_rewind(store, kept):
     assert seen(store) == ["one", "two", "three", "four"]
 
 
+def test_revert_whose_deletion_was_interrupted_becomes_a_rewind(store, kept):
+    revert = {"messageID": "msg_002", "partID": "prt_0021"}
+    take(store, kept(user(1, "one"), user(3, "three"), revert=revert))
+    assert seen(store) == ["one"]
+
+
 def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
     path = as_database(tmp_path, INFO, [user(1, "one")])
     asked: list[str] = []

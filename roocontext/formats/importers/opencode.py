@@ -189,12 +189,13 @@ def _reverted(
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
     revert = as_dict(info.get("revert"))
-    name, part = revert.get("messageID"), revert.get("partID")
-    message = next((message for message in sent if message.info["id"] == name), None)
-    if message is None:
+    name, part = named(revert.get("messageID")), revert.get("partID")
+    # A program that was stopped while it deleted the messages may have left later ones.
+    after = (message for message in sent if name and message.info["id"] >= name)
+    if (message := next(after, None)) is None:
         return
-    yield WentBack("reverted", last[str(name)])
-    if isinstance(part, str):
+    yield WentBack("reverted", last[str(message.info["id"])])
+    if isinstance(part, str) and message.info["id"] == name:
         parts = [before for before in message.parts if str(before.get("id")) < part]
         ts = _time(message.info, "created")
         for row in turns_of(message.info, parts):
