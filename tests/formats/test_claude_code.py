@@ -168,9 +168,10 @@ def test_side_chains_are_child_sessions(store, file):
     assert words(store.session("claude-code:s-1/a1")) == "do it did"
 
 
-def test_errors_of_the_api_are_not_sent(store, file):
+@pytest.mark.parametrize("field", ["isApiErrorMessage", "isVirtual"])
+def test_replies_that_are_only_shown_are_not_sent(store, file, field):
     file.user("one")
-    file.reply("m1", "API Error: 529", isApiErrorMessage=True)
+    file.reply("m1", "API Error: 529", **{field: True})
     file.user("two")
     assert sent(store, file) == "one two"
 

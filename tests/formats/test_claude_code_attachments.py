@@ -111,3 +111,12 @@ def test_output_of_a_local_command_is_sent(store, file, subtype, printed, seen):
     ]
     assert kept == [printed] * seen
     assert chat.info().first_prompt == "go"
+
+
+def test_output_of_a_local_command_beside_the_path_is_sent(store, file):
+    file.user("go")
+    call = file.reply("m1", use("t1"), stop="tool_use")
+    file.row("system", subtype="local_command", content="printed")
+    file.result("t1", parent=call)
+    done(file)
+    assert sent(store, file) == "go t1 =t1 printed done"

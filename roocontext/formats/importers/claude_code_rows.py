@@ -153,8 +153,8 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
     if record.get("isSidechain") is True:
         row.agent = non_empty(record.get("agentId")) or "?"
     message = record.get("message")
-    is_error = bool(record.get("isApiErrorMessage"))
-    if row.type in SPEAKERS and isinstance(message, dict) and not is_error:
+    is_shown_only = bool(record.get("isApiErrorMessage")) or record.get("isVirtual") is True
+    if row.type in SPEAKERS and isinstance(message, dict) and not is_shown_only:
         row.speaks = True
         row.answer = name(message.get("id")) if row.type == "assistant" else None
         row.stopped = message.get("stop_reason") is not None

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roocontext.formats.events import Problem
-from roocontext.formats.importers.claude_code_rows import TranscriptRow
+from roocontext.formats.importers.claude_code_rows import SPEAKERS, TranscriptRow
 
 
 class TranscriptStep(NamedTuple):
@@ -341,7 +341,7 @@ class TranscriptTree:
 
 
 def _has_attachments(unit: TreeUnit) -> bool:
-    return all(row.type == "attachment" for row in unit.rows)
+    return all(row.type not in SPEAKERS for row in unit.rows)
 
 
 def _attached(unit: TreeUnit) -> list[TreeUnit]:
