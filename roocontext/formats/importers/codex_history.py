@@ -214,12 +214,13 @@ class CodexHistory:
         left, at = max(self.said - turns, 0), self.said
         while self.begun and at > left:
             at = self.begun.pop()
-        dropped = [one for one in self.replaced if one.turn > len(self.begun)]
+        undone: Replaced | None = None
+        while self.replaced and self.replaced[-1].turn > len(self.begun):
+            undone = self.replaced.pop()
         # What the user added to a turn after its compaction may be all that is dropped.
-        if dropped and dropped[0].said >= left:
-            self.items, self.compacted = dropped[0].items, dropped[0].compacted
-            turns -= self.said - dropped[0].said
-        del self.replaced[len(self.replaced) - len(dropped) :]
+        if undone is not None and undone.said >= left:
+            self.items, self.compacted = undone.items, undone.compacted
+            turns -= self.said - undone.said
         self.said = left
         self._cut(turns)
 
