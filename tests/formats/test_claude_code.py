@@ -176,6 +176,24 @@ def test_replies_that_are_only_shown_are_not_sent(store, file, field):
     assert sent(store, file) == "one two"
 
 
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+
+
+@pytest.mark.parametrize("blocks", [["(no content)"], [THOUGHT, "(no content)"]])
+def test_answer_without_content_is_not_sent(store, file, blocks):
+    file.user("one")
+    for block in blocks:
+        file.reply("m1", block)
+    sent(store, file)  # the answer is not complete
+    file.user("two")
+    file.reply("m2", "(no content)")
+    file.reply("m2", use("t1"), stop="tool_use")
+    file.result("t1")
+    assert sent(store, file) == "one two (no content) t1 =t1"
+    kept = [note.content["record"] for note in store.session("claude-code:s-1").notes("imported")]
+    assert [one["message"]["id"] for one in kept] == ["m1"] * len(blocks)
+
+
 def test_entries_of_others_are_never_rewound(store, file):
     file.write("one")
     take(store, file.path)

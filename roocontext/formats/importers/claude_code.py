@@ -148,7 +148,7 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
     """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
     ts = iso_ms(record.get("timestamp"))
-    if not row.speaks:
+    if not (row.speaks and step.is_sent):
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)

@@ -22,6 +22,7 @@ from roocontext.formats.files import (
     read_at,
     read_lines,
 )
+from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.readings.blocks import as_dict, dicts, text
 
 Content: TypeAlias = str | list[Any]
@@ -36,7 +37,8 @@ class TranscriptRow(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file.
 
     Of a compaction, `kept` are the rows that it names as kept, `segment` the first and the last
-    one of a chain of kept rows, and `keeps_first` says that they precede the summary.
+    one of a chain of kept rows, and `keeps_first` says that they precede the summary. A reply
+    `says` something, or it has the tool's own text in place of none (False), or thinking (None).
     """
 
     index: int
@@ -53,6 +55,7 @@ class TranscriptRow(msgspec.Struct, gc=False):
     source: str | None = None
     agent: str | None = None
     speaks: bool = False
+    says: bool | None = True
     is_summary: bool = False
     stopped: bool = False
     kept: list[str] | tuple[()] = ()
@@ -162,6 +165,7 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         blocks = dicts(message.get("content"))
         calls = (name(block.get("id")) for block in blocks if block.get("type") == "tool_use")
         row.calls = tuple(filter(None, calls))
+        row.says = row.type == "user" or _says(message.get("content"))
         # A result counts even if the id of its call was removed.
         results = (block for block in blocks if block.get("type") == "tool_result")
         row.results = tuple(name(block.get("tool_use_id")) or "" for block in results)
@@ -171,6 +175,18 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
         _read_kept(row, record.get("compactMetadata"))
     return row
+
+
+def _says(content: Any) -> bool | None:
+    """False for the tool's own text in place of none, None for thinking."""
+    if isinstance(content, list) and all(
+        as_dict(block).get("type") in THINKING for block in content
+    ):
+        return None
+    match content:
+        case [{"type": "text", "text": str(words)}]:
+            return words.strip() != "(no content)"
+    return True
 
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
