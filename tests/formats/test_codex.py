@@ -200,6 +200,30 @@ def test_rollback_becomes_a_rewind(store, path):
     assert taken(store, path) == ["permissions", "<environment_context>"]
 
 
+AGENTS = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nbe kind\n</INSTRUCTIONS>"
+HOOK = '<hook_prompt hook_run_id="a">go on</hook_prompt>'
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_turn"),
+    [
+        ([AGENTS], False),
+        ([f"\n{AGENTS}\n", "<environment_context>\nx\n</environment_context>"], False),
+        (["see", "<skill>\n<name>x</name>\n</skill>"], False),
+        (["<ENVIRONMENT_CONTEXT>x</ENVIRONMENT_CONTEXT>"], False),
+        ([HOOK], False),
+        (["# AGENTS.md is too long, shorten it"], True),
+        (["<environment_context> is repeated, why?"], True),
+        (["<skill>x</skill> and now?"], True),
+    ],
+)
+def test_rollback_counts_what_the_user_typed(store, path, texts, is_turn):
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    odd = line("response_item", type="message", role="user", content=parts)
+    write(path, item("user", "one"), item("assistant", "two"), odd, rollback(1))
+    assert taken(store, path) == (["one", "two"] if is_turn else [])
+
+
 def test_file_without_envelopes_is_read(store, tmp_path):
     path = tmp_path / "rollout-old.jsonl"
     meta = {"id": "aa", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}}

@@ -36,14 +36,19 @@ _SENT = (
 _NO_SUMMARY = "(no summary available)"
 _RECORD = {"compacted": True}
 _THREAD = re.compile(r"[\w-]+")
-_CONTEXT = (
-    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
-    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+_CONTEXT = re.compile(
+    r"# AGENTS\.md instructions.*</INSTRUCTIONS>"
+    r"|<(environment_context|user_instructions|INSTRUCTIONS|turn_aborted|user_shell_command|skill"
+    r"|subagent_notification|goal_context|recommended_plugins|agent_message_board_notification)>"
+    r"(?:.*</\1>)?"
+    r"|<(hook_prompt|codex_internal_context) [^>]*>.*</\2>",
+    re.DOTALL | re.IGNORECASE,
 )
-"""The beginnings of the program's own texts in user messages."""
+"""The program's own texts in user messages: a message with one of them is no turn of the user."""
 _INSERTIONS = Insertions(
     openings=(
-        *_CONTEXT,
+        *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
+        *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
         "Warning: apply_patch was requested via",
         "<image>",
         "<image name=",
@@ -189,7 +194,8 @@ class CodexHistory:
         name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
         message = item_message(payload, name, ts, self.model)
         role = payload.get("role") if is_message(payload) else None
-        is_own = role == "user" and _texts(message).lstrip().startswith(_CONTEXT)
+        parts = dicts(payload.get("content")) if role == "user" else []
+        is_own = any(_CONTEXT.fullmatch(str(part.get("text")).strip()) for part in parts)
         is_context = is_own or role in ("developer", "system")
         is_turn = role == "user" and not is_own
         self.said += is_turn and not is_left
