@@ -47,8 +47,7 @@ _CONTEXT = re.compile(
 """The program's own texts in user messages: a message with one of them is no turn of the user."""
 _INSERTIONS = Insertions(
     openings=(
-        *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
-        *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+        "# AGENTS.md instructions",
         "Warning: apply_patch was requested via",
         "<image>",
         "<image name=",
@@ -57,7 +56,8 @@ _INSERTIONS = Insertions(
     tags=(
         *("environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted"),
         *("user_shell_command", "user_action", "skill", "subagent_notification", "hook_prompt"),
-        *("collaboration_mode", "personality_spec", "realtime_conversation"),
+        *("collaboration_mode", "personality_spec", "realtime_conversation", "goal_context"),
+        *("recommended_plugins", "agent_message_board_notification", "codex_internal_context"),
     ),
     heading="## My request for Codex:",
 )
