@@ -143,6 +143,11 @@ class InvalidMessage(RooContextError, ValueError):
     category = Category.USAGE
     advice = "Nothing was stored. Fix the part that is named and append the message again."
     path: str = ""
+    index: int | None = None
+
+    def at(self, name: str, index: int) -> "InvalidMessage":
+        """The same error of an item of a list."""
+        return InvalidMessage(f"{name}[{index}]: {self.statement}", path=self.path, index=index)
 
 
 class InvalidOption(RooContextError, ValueError):

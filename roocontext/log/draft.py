@@ -4,8 +4,8 @@ Under the lock, a draft only gets the next seq and a chained hash. Also the deta
 as the log stores them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import may_hold_tools, tools_of
 from roocontext.log.readings import reader
 
+ItemT = TypeVar("ItemT")
+DraftT = TypeVar("DraftT")
 Salts = Callable[[], bytes]
 
 KEPT_UNDER = "roocontext"
@@ -67,6 +69,19 @@ class Draft(msgspec.Struct, frozen=True):
     def is_note(self) -> bool:
         """True for a note, which changes neither view nor head."""
         return self.sealed.kind == Kind.NOTE
+
+
+def each_drafted(
+    name: str, items: Iterable[ItemT], draft: Callable[[ItemT], DraftT]
+) -> list[DraftT]:
+    """Draft the items of a list; an error names the item in the list of this name."""
+    drafts: list[DraftT] = []
+    try:
+        for item in items:
+            drafts.append(draft(item))  # noqa: PERF401 - the error has to know how many there are
+    except InvalidMessage as error:
+        raise error.at(name, len(drafts)) from None
+    return drafts
 
 
 def message_draft(

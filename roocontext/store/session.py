@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.counting import Counter, ReportedUsage, counter_named
-from roocontext.log.draft import message_draft
+from roocontext.log.draft import each_drafted, message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
 from roocontext.log.forms import Form, Outgoing, Repair, form_named
@@ -176,8 +177,8 @@ class Session:
         with the same content are skipped, even if they were rewound, and the others are appended.
         """
         check_maybe("expected_seq", expected_seq)
-        sources = self._opened.sources()
-        drafts = [message_draft(message, sources) for message in given_messages(messages)]
+        draft = partial(message_draft, sources=self._opened.sources())
+        drafts = each_drafted("messages", given_messages(messages), draft)
         return self._database.write(
             append.append_many, drafts, expected_seq, skip_stored=skip_stored
         )

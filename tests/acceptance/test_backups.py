@@ -2,7 +2,6 @@
 
 import sqlite3
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,9 +59,7 @@ def checked(store: Store, heads: list[Any], after: Any) -> None:
     assert chat.rebuild() == 0
 
 
-def test_dump_of_postgres_is_a_store_with_its_policies_and_grants(
-    postgres: Any, tmp_path: Path
-) -> None:
+def test_dump_of_postgres_is_a_store_with_its_policies_and_grants(postgres, tmp_path):
     url, other, file = postgres.fresh(), postgres.empty(), str(tmp_path / "backup.dump")
     role = Role(url)
     role.may(*grants("agent"))
@@ -107,9 +104,7 @@ def by_vacuum(path: Path, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("back_up", [by_its_interface, by_vacuum])
-def test_copy_of_a_file_by_sqlite_is_a_store(
-    tmp_path: Path, back_up: Callable[[Path, Path], None]
-) -> None:
+def test_copy_of_a_file_by_sqlite_is_a_store(tmp_path, back_up):
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
     with Store.open(path) as store:
         heads = used(store, tmp_path)

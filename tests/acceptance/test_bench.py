@@ -75,11 +75,11 @@ def lines(runs: dict[str, str]) -> dict[str, dict]:
     return {line["key"]: line for line in json.loads(runs["json"])["lines"]}
 
 
-def test_report_has_every_line(lines: dict[str, dict]) -> None:
+def test_report_has_every_line(lines):
     assert sorted(lines) == sorted(EXPECTED)
 
 
-def test_each_line_has_a_ratio_of_its_measure_to_its_floor(lines: dict[str, dict]) -> None:
+def test_each_line_has_a_ratio_of_its_measure_to_its_floor(lines):
     for key, line in lines.items():
         assert math.isfinite(line["ratio"]), key
         for side in ("measured", "floor"):
@@ -91,7 +91,7 @@ def test_each_line_has_a_ratio_of_its_measure_to_its_floor(lines: dict[str, dict
         assert line["ratio"] == pytest.approx(shown, abs=0.001), key
 
 
-def test_each_line_says_if_its_budget_is_met(lines: dict[str, dict]) -> None:
+def test_each_line_says_if_its_budget_is_met(lines):
     for key, line in lines.items():
         if key in WITHOUT_BUDGET:
             assert line["budget"] is None
@@ -100,21 +100,19 @@ def test_each_line_says_if_its_budget_is_met(lines: dict[str, dict]) -> None:
     assert {key for key, line in lines.items() if line["aim"] is not None} == AIMED
 
 
-def test_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
+def test_list_is_one_query_that_reads_no_entry(lines):
     assert lines["sqlite.list"]["note"] == "1 query, of sessions"
     assert lines["sqlite.list"]["met"]
 
 
-def test_line_that_needs_a_browser_says_that_it_was_not_run(runs: dict[str, str]) -> None:
+def test_line_that_needs_a_browser_says_that_it_was_not_run(runs):
     not_run = json.loads(runs["json"])["not_run"]
     assert [line["key"] for line in not_run] == ["web.paint", "web.paint.slow"]
     for line in not_run:
         assert f"{line['what']}: NOT RUN, no Chromium was found" in runs["text"]
 
 
-def test_commands_are_started_beside_another_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_are_started_beside_another_program(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from bench.sizes import TINY  # noqa: PLC0415 - found only now
     from bench.starting import starting  # noqa: PLC0415 - likewise
@@ -130,7 +128,7 @@ def test_commands_are_started_beside_another_program(
     assert list(starting(TINY)) == []
 
 
-def test_report_for_people_has_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
+def test_report_for_people_has_the_same_lines(runs, lines):
     rows = [row for row in runs["text"].splitlines() if re.match(r" *-?\d+\.\d\d ", row)]
     assert len(rows) == len(lines)
     for line in lines.values():
@@ -142,7 +140,7 @@ def test_report_for_people_has_the_same_lines(runs: dict[str, str], lines: dict[
     assert "after VACUUM" in runs["text"]
 
 
-def test_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
+def test_environment_is_told_without_the_host(runs):
     told = json.loads(runs["json"])["environment"]
     assert {"python", "sqlite", "postgresql", "cores", "load"} <= told.keys()
     for shown in runs.values():
@@ -153,7 +151,7 @@ def test_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
 CODE = "import json; from bench.recall import measured; print(json.dumps(measured('default', 150)))"
 
 
-def test_recall_answers_what_the_summary_lost() -> None:
+def test_recall_answers_what_the_summary_lost():
     done = subprocess.run(
         [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True, check=True
     )

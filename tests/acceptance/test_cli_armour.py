@@ -2,9 +2,8 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -117,9 +116,7 @@ def commands(name: str) -> list[list[str]]:
     return [*shown, *printed, *wrong, *acting]
 
 
-def test_no_command_prints_anything_that_acts_on_a_terminal(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_no_command_prints_anything_that_acts_on_a_terminal(terminal, tmp_path):
     name = build(str(tmp_path / "store.db"))
     for words in commands(name):
         shown = terminal(*words, answer="n" if words[0] in ("redact", "purge") else "")
@@ -127,7 +124,7 @@ def test_no_command_prints_anything_that_acts_on_a_terminal(
         assert is_harmless(shown), words
 
 
-def test_pipe_gets_the_exact_bytes(tmp_path: Path, command_line: Callable[..., Any]) -> None:
+def test_pipe_gets_the_exact_bytes(tmp_path, command_line):
     url = empty_file(tmp_path / "store.db")
     name, run = build(url), command_line(url)
     lines = [json.loads(line) for line in run("export", name).out.splitlines()]
@@ -140,7 +137,7 @@ def test_pipe_gets_the_exact_bytes(tmp_path: Path, command_line: Callable[..., A
     assert all(one in written for one in RAW.replace("\r", ""))
 
 
-def test_json_on_a_terminal_is_the_same_document(terminal: Terminal, tmp_path: Path) -> None:
+def test_json_on_a_terminal_is_the_same_document(terminal, tmp_path):
     name = build(str(tmp_path / "store.db"))
     shown = terminal("show", name, "3", "--json")
     assert json.loads(shown)["message_id"] == f"{NASTY}1"

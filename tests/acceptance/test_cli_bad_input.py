@@ -75,9 +75,7 @@ def unhealthy(run: CommandLine, *words: str, **options: Any) -> None:
 # The database
 
 
-def test_reading_a_missing_database_creates_none(
-    command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_reading_a_missing_database_creates_none(command_line, tmp_path):
     run = command_line(str(tmp_path / "none.db"))
     for command in (["sessions"], ["show", "last"], ["verify"], ["doctor"], ["db", "current"]):
         refused(run(*command), Code.NOT_FOUND, "none.db'", "`roocontext db upgrade`")
@@ -85,7 +83,7 @@ def test_reading_a_missing_database_creates_none(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_folder_is_named(command_line: CommandLines, tmp_path: Path) -> None:
+def test_missing_folder_is_named(command_line, tmp_path):
     run = command_line(str(tmp_path / "no" / "store.db"))
     for command in (["sessions"], ["doctor"], ["append", "new", "hello"], ["db", "upgrade"]):
         done = run(*command)
@@ -93,7 +91,7 @@ def test_missing_folder_is_named(command_line: CommandLines, tmp_path: Path) -> 
         assert "db upgrade" not in done.err
 
 
-def test_default_database_is_named_and_created_by_upgrade(command_line: CommandLines) -> None:
+def test_default_database_is_named_and_created_by_upgrade(command_line):
     run = command_line()
     for command in (["sessions"], ["doctor"], ["db", "current"]):
         done = run(*command)
@@ -104,9 +102,7 @@ def test_default_database_is_named_and_created_by_upgrade(command_line: CommandL
 
 
 @pytest.mark.parametrize("command", ["sessions", "doctor", "verify", "db upgrade"])
-def test_database_path_that_is_no_file_is_refused(
-    command: str, command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_database_path_that_is_no_file_is_refused(command, command_line, tmp_path):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for path, words in (
@@ -120,14 +116,12 @@ def test_database_path_that_is_no_file_is_refused(
         assert "db upgrade" not in done.err
 
 
-def test_path_with_line_breaks_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
+def test_path_with_line_breaks_forges_no_line(command_line, tmp_path):
     done = command_line(str(tmp_path / "a\nb\x1b[31m"))("sessions")
     refused(done, Code.NOT_FOUND, "a\\nb\\x1b[31m")
 
 
-def test_each_failed_connection_names_its_own_reason(
-    command_line: CommandLines, postgres_url: str
-) -> None:
+def test_each_failed_connection_names_its_own_reason(command_line, postgres_url):
     there = make_url(postgres_url)
     for url, code, *words in (
         (there.set(database="nobody_made_this"), Code.DATABASE, "nobody_made_this"),
@@ -145,7 +139,7 @@ def test_each_failed_connection_names_its_own_reason(
             refused(run("doctor"), code, *words)
 
 
-def test_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -> None:
+def test_password_that_breaks_its_url_is_not_shown(command_line):
     done = command_line("postgresql://user:hun@ter2@127.0.0.1:9/x")("sessions")
     refused(done, Code.USAGE, "%40")
     assert "ter2" not in done.err
@@ -164,18 +158,14 @@ def test_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -
         ("postgresql://user@host:port/x", "neither a path nor a database URL"),
     ],
 )
-def test_text_that_names_no_database_is_refused(
-    url: str, words: str, command_line: CommandLines
-) -> None:
+def test_text_that_names_no_database_is_refused(url, words, command_line):
     for command in (["sessions"], ["append", "new", "x"], ["doctor"], ["backup", "copy.db"]):
         done = command_line()(*command, "--db", url)
         refused(done, Code.USAGE, words)
         assert "hunter2" not in done.err
 
 
-def test_server_database_without_unicode_is_refused(
-    command_line: CommandLines, postgres_url: str
-) -> None:
+def test_server_database_without_unicode_is_refused(command_line, postgres_url):
     name = f"ascii_{uuid4().hex}"
     kind = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     sql(postgres_url, f"CREATE DATABASE {name} {kind}")
@@ -188,9 +178,7 @@ def test_server_database_without_unicode_is_refused(
         sql(postgres_url, f"DROP DATABASE {name}")
 
 
-def test_broken_connection_reports_an_unknown_outcome(
-    command_line: CommandLines, postgres_url: str, tmp_path: Path
-) -> None:
+def test_broken_connection_reports_an_unknown_outcome(command_line, postgres_url, tmp_path):
     run = command_line(postgres_url)
     run("append", "new", "one", "--id", "held")
     files = [str(tmp_path / name) for name in ("in", "out", "err")]
@@ -217,7 +205,7 @@ def test_broken_connection_reports_an_unknown_outcome(
     assert line.count("\n") == 1
 
 
-def test_file_that_is_no_database_is_refused(command_line: CommandLines, tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_refused(command_line, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("These are notes about the parser, not a database at all. " * 40)
     run = command_line(str(path))
@@ -229,9 +217,7 @@ def test_file_that_is_no_database_is_refused(command_line: CommandLines, tmp_pat
 
 
 @pytest.mark.every_leg
-def test_tables_of_the_store_without_a_version_are_refused(
-    database: str, command_line: CommandLines
-) -> None:
+def test_tables_of_the_store_without_a_version_are_refused(database, command_line):
     foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
     sql(database, *foreign)
     run = command_line(database)
@@ -240,7 +226,7 @@ def test_tables_of_the_store_without_a_version_are_refused(
     assert "without a version of roocontext's schema" in run("doctor", "--json").out
 
 
-def test_tables_of_somebody_else_are_refused(command_line: CommandLines, tmp_path: Path) -> None:
+def test_tables_of_somebody_else_are_refused(command_line, tmp_path):
     for count, words in ((1, "a table or view that is"), (3, "3 tables and views that are")):
         path = str(tmp_path / f"{count}.db")
         sql(path, *(f"CREATE TABLE t{number} (x)" for number in range(count)))
@@ -249,7 +235,7 @@ def test_tables_of_somebody_else_are_refused(command_line: CommandLines, tmp_pat
         assert words in command_line(path)("doctor", "--json").out
 
 
-def test_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Path) -> None:
+def test_empty_file_holds_no_store_yet(command_line, tmp_path):
     path = tmp_path / "store.db"
     path.touch()
     run = command_line(str(path))
@@ -260,7 +246,7 @@ def test_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Pat
 
 
 @pytest.mark.every_leg
-def test_schema_that_is_too_new_is_refused(database: str, command_line: CommandLines) -> None:
+def test_schema_that_is_too_new_is_refused(database, command_line):
     newer = "version_num = '9999', oldest_release = '9.0.0'"
     sql(database, f"UPDATE roocontext_version SET {newer}")
     run = command_line(database)
@@ -275,7 +261,7 @@ def test_schema_that_is_too_new_is_refused(database: str, command_line: CommandL
     assert {"check": "schema", "status": "bad"}.items() <= doctor.document["findings"][-1].items()
 
 
-def test_unknown_schema_is_refused(database: str, command_line: CommandLines) -> None:
+def test_unknown_schema_is_refused(database, command_line):
     sql(database, "UPDATE roocontext_version SET version_num = '0000'")
     run = command_line(database)
     refused(run("sessions"), Code.DATABASE, "0000", "`roocontext db upgrade`")
@@ -292,7 +278,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_missing_rights_are_named(command_line: CommandLines, open_folder: Path) -> None:
+def test_missing_rights_are_named(command_line, open_folder):
     path = open_folder / "store.db"
     showcase.build(str(path))
     run = command_line(str(path), folder=open_folder)
@@ -312,9 +298,7 @@ def test_missing_rights_are_named(command_line: CommandLines, open_folder: Path)
 LOOKS = ("sessions", "show parser", "audit parser", "verify", "doctor", "db current", "stats")
 
 
-def test_reading_as_another_user_leaves_no_files(
-    command_line: CommandLines, open_folder: Path
-) -> None:
+def test_reading_as_another_user_leaves_no_files(command_line, open_folder):
     path = open_folder / "store.db"
     showcase.build(str(path))
     path.chmod(0o644)
@@ -333,7 +317,7 @@ def test_reading_as_another_user_leaves_no_files(
     assert [found.name for found in open_folder.iterdir()] == ["store.db"]
 
 
-def test_damaged_file_is_named(command_line: CommandLines, tmp_path: Path) -> None:
+def test_damaged_file_is_named(command_line, tmp_path):
     path = tmp_path / "store.db"
     showcase.build(str(path))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -345,7 +329,7 @@ def test_damaged_file_is_named(command_line: CommandLines, tmp_path: Path) -> No
     unhealthy(run, "is damaged")
 
 
-def test_unusable_file_of_an_option_is_named(command_line: CommandLines, open_folder: Path) -> None:
+def test_unusable_file_of_an_option_is_named(command_line, open_folder):
     path, closed = open_folder / "store.db", open_folder / "closed"
     showcase.build(str(path))
     path.chmod(0o666)
@@ -360,7 +344,7 @@ def test_unusable_file_of_an_option_is_named(command_line: CommandLines, open_fo
     refused(run("verify", "parser", "--head", str(open_folder / "head")), Code.USAGE, "UTF-8")
 
 
-def test_role_with_read_rights_only_reads(postgres_url: str, command_line: CommandLines) -> None:
+def test_role_with_read_rights_only_reads(postgres_url, command_line):
     showcase.build(postgres_url)
     role = f"reader_{uuid4().hex}"
     sql(postgres_url, f"CREATE ROLE {role}")
@@ -378,9 +362,7 @@ def test_role_with_read_rights_only_reads(postgres_url: str, command_line: Comma
 
 
 @pytest.mark.parametrize("words", ["audit big", "show big", "verify big"])
-def test_damaged_pages_are_an_error_of_one_line(
-    words: str, command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_damaged_pages_are_an_error_of_one_line(words, command_line, tmp_path):
     path = tmp_path / "store.db"
     with Store.open(str(path)) as store:
         store.create("big").append_many([{"role": "user", "content": "x" * 3_000}] * 300)
@@ -392,7 +374,7 @@ def test_damaged_pages_are_an_error_of_one_line(
     assert "damaged" in done.err
 
 
-def test_unwritable_error_line_keeps_its_exit_code(shown_url: str) -> None:
+def test_unwritable_error_line_keeps_its_exit_code(shown_url):
     command = [sys.executable, "-m", "roocontext", "show", "nope", "--db", shown_url]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stderr=full, stdout=subprocess.PIPE, check=False)
@@ -410,9 +392,7 @@ def test_unwritable_error_line_keeps_its_exit_code(shown_url: str) -> None:
         ("[", "at character 1"),
     ],
 )
-def test_json_that_would_lose_values_is_refused(
-    content: str, why: str, command_line: CommandLines, database: str
-) -> None:
+def test_json_that_would_lose_values_is_refused(content, why, command_line, database):
     run = command_line(database)
     for words in (("--content-json", content), ("x", "--usage", content)):
         named = "CONTENT" if words[0] == "--content-json" else "--usage"
@@ -420,14 +400,14 @@ def test_json_that_would_lose_values_is_refused(
     assert run("sessions", "--json").document["sessions"] == []
 
 
-def test_pins_before_a_mistake_are_set(command_line: CommandLines, database: str) -> None:
+def test_pins_before_a_mistake_are_set(command_line, database):
     run = command_line(database)
     run("append", "new", "one", "--id", "s")
     refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99")
     assert run("pin", "s", "--json").document["pins"] == [1]
 
 
-def test_missing_home_folder_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_home_folder_is_no_defect(monkeypatch):
     def missing() -> Path:
         raise RuntimeError
 
@@ -444,7 +424,7 @@ def test_missing_home_folder_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.every_leg
-def test_doctor_names_missing_entries(database: str, own: CommandLine) -> None:
+def test_doctor_names_missing_entries(database, own):
     guard = (
         "ALTER TABLE entries DISABLE TRIGGER USER"
         if database.startswith("postgres")
@@ -460,7 +440,7 @@ def test_doctor_names_missing_entries(database: str, own: CommandLine) -> None:
 
 
 @pytest.mark.every_leg
-def test_damaged_log_is_named(database: str, own: CommandLine) -> None:
+def test_damaged_log_is_named(database, own):
     if database.startswith("postgres"):
         sql(database, "ALTER TABLE entries DISABLE TRIGGER USER")
     else:
@@ -479,9 +459,7 @@ def test_damaged_log_is_named(database: str, own: CommandLine) -> None:
 
 
 @pytest.mark.every_leg
-def test_empty_store_is_answered_by_every_command(
-    database: str, command_line: CommandLines
-) -> None:
+def test_empty_store_is_answered_by_every_command(database, command_line):
     run = command_line(database)
     assert run("sessions").out == "No sessions.\n"
     assert run("sessions", "--json").document == {"sessions": [], "purged": [], "next": None}
@@ -491,7 +469,7 @@ def test_empty_store_is_answered_by_every_command(
         refused(run(command[0], "last", *command[1:]), Code.NOT_FOUND, "empty")
 
 
-def test_unknown_session_is_named(run: CommandLine) -> None:
+def test_unknown_session_is_named(run):
     for command in ("show", "audit", "tree", "usage", "stats", "head", "undo", "pin", "verify"):
         refused(run(command, "nobody"), Code.NOT_FOUND, "nobody", "`roocontext sessions`")
     refused(run("search", "x", "--session", "nobody"), Code.NOT_FOUND, "nobody")
@@ -501,7 +479,7 @@ def test_unknown_session_is_named(run: CommandLine) -> None:
     refused(run("show", "x" * 2_000), Code.USAGE, "2,000 bytes")
 
 
-def test_ambiguous_prefix_lists_its_sessions(database: str, own: CommandLine) -> None:
+def test_ambiguous_prefix_lists_its_sessions(database, own):
     refused(own("show", "pars"), Code.NOT_FOUND, "Several", "'parser', 'parsley'")
     refused(own("append", "pars", "hello"), Code.NOT_FOUND, "Several")
     assert own("head", "parse", "--json").document["session_id"] == "parser"
@@ -522,14 +500,14 @@ def test_ambiguous_prefix_lists_its_sessions(database: str, own: CommandLine) ->
     "when",
     ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
-def test_nonsense_for_a_time_is_refused(when: str, run: CommandLine) -> None:
+def test_nonsense_for_a_time_is_refused(when, run):
     code = Code.USAGE if when in ("-5", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
     refused(run("show", "parser", "--as-of", when), code, "--as-of")
     refused(run("diff", "parser", "--", when), code, "OLD")
 
 
 @pytest.mark.parametrize("seq", ["x", "1.0", "-1", "9" * 30])
-def test_nonsense_for_a_seq_is_refused(seq: str, run: CommandLine) -> None:
+def test_nonsense_for_a_seq_is_refused(seq, run):
     code = Code.USAGE if seq in ("-1", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
     refused(run("pin", "parser", "--", seq), code, "SEQ")
     refused(run("redact", "--yes", "parser", "--", seq), code, "SEQ")
@@ -554,16 +532,16 @@ def test_nonsense_for_a_seq_is_refused(seq: str, run: CommandLine) -> None:
         *("usage parser --by day", "usage parser --since 7d"),
     ],
 )
-def test_misspelled_command_is_refused(words: str, run: CommandLine) -> None:
+def test_misspelled_command_is_refused(words, run):
     arguments = ["" if word == "''" else word for word in words.split(" ")]
     refused(run(*arguments), Code.USAGE)
 
 
-def test_mistyped_command_is_corrected(run: CommandLine) -> None:
+def test_mistyped_command_is_corrected(run):
     refused(run("shwo", "parser"), Code.USAGE, "Did you mean 'show'? See `roocontext --help`.")
 
 
-def test_appended_text_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
+def test_appended_text_must_be_utf_8(run, tmp_path):
     refused(run("append", "parser", stdin="caf\udce9"), Code.USAGE, "byte 3")
     path = tmp_path / "said.txt"
     refused(run("append", "parser", "--file", str(path)), Code.NOT_FOUND, "said.txt")
@@ -571,7 +549,7 @@ def test_appended_text_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
     refused(run("append", "parser", "--file", str(path)), Code.USAGE, "byte 0")
 
 
-def test_conflict_is_refused_with_advice(own: CommandLine) -> None:
+def test_conflict_is_refused_with_advice(own):
     refused(own("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
     assert own("append", "build", "x", "--client-id", "one").code == 0
     again = own("append", "build", "y", "--client-id", "one")
@@ -580,7 +558,7 @@ def test_conflict_is_refused_with_advice(own: CommandLine) -> None:
         refused(own(*words.split()), Code.NOT_FOUND)
 
 
-def test_destruction_without_a_terminal_needs_yes(run: CommandLine) -> None:
+def test_destruction_without_a_terminal_needs_yes(run):
     before = run("head", "parser").out
     refused(run("redact", "parser", "3"), Code.USAGE, "--yes", "--dry-run")
     refused(run("purge", "parser", stdin="y\n"), Code.USAGE, "--yes", "--dry-run")
@@ -588,7 +566,7 @@ def test_destruction_without_a_terminal_needs_yes(run: CommandLine) -> None:
     assert run("head", "parser").out == before
 
 
-def test_wrong_head_is_refused(run: CommandLine, tmp_path: Path) -> None:
+def test_wrong_head_is_refused(run, tmp_path):
     path = tmp_path / "head.json"
     refused(run("verify", "parser", "--head", str(path)), Code.NOT_FOUND, "head.json")
     path.write_text("not a head")
@@ -606,7 +584,7 @@ def test_wrong_head_is_refused(run: CommandLine, tmp_path: Path) -> None:
 # Readable whatever it is
 
 
-def test_twenty_columns_are_enough_to_read(run: CommandLine) -> None:
+def test_twenty_columns_are_enough_to_read(run):
     from rich.cells import cell_len  # noqa: PLC0415
 
     for words in (
@@ -623,15 +601,13 @@ def test_twenty_columns_are_enough_to_read(run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("columns", ["1", "2", "5"])
-def test_narrow_terminal_breaks_nothing(columns: str, run: CommandLine) -> None:
+def test_narrow_terminal_breaks_nothing(columns, run):
     for words in ("sessions", "audit parser", "tree parser", "stats"):
         assert run(*words.split(), env={"COLUMNS": columns}).code == 0
 
 
 @pytest.mark.parametrize("database", ["file"], indirect=True)
-def test_ten_megabytes_in_one_message_stay_readable(
-    database: str, command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_ten_megabytes_in_one_message_stay_readable(database, command_line, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text(f"{SECRET} \x1b[31m" + "many words of one message " * 400_000)
     run = command_line(database)
@@ -648,7 +624,7 @@ def test_ten_megabytes_in_one_message_stay_readable(
     assert run("show", "fat", "--json").document["messages"][0]["content"] == path.read_text()
 
 
-def test_error_line_never_holds_content(run: CommandLine) -> None:
+def test_error_line_never_holds_content(run):
     for words in (
         ["append", "nobody", SECRET],
         ["append", "parser", SECRET, "--content-json"],
@@ -661,14 +637,14 @@ def test_error_line_never_holds_content(run: CommandLine) -> None:
         assert SECRET not in done.err
 
 
-def test_debug_shows_where_an_error_comes_from(run: CommandLine) -> None:
+def test_debug_shows_where_an_error_comes_from(run):
     done = run("show", "nobody", "--debug")
     assert (done.code, done.out) == (Code.NOT_FOUND, "")
     assert "Traceback (most recent call last)" in done.err
     assert "SessionNotFound" in done.err
 
 
-def test_every_exit_code_has_a_meaning() -> None:
+def test_every_exit_code_has_a_meaning():
     tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "cli_reference.py"))
     rows = re.findall(r"^\| (\d+) \| \w", tool["page"](), re.MULTILINE)
     assert [int(row) for row in rows] == sorted(Code)
@@ -677,7 +653,7 @@ def test_every_exit_code_has_a_meaning() -> None:
 # What strangers wrote
 
 
-def test_id_of_several_lines_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
+def test_id_of_several_lines_forges_no_line(command_line, tmp_path):
     run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
     for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
@@ -686,7 +662,7 @@ def test_id_of_several_lines_forges_no_line(command_line: CommandLines, tmp_path
         assert not any(line.startswith("ok  evil") for line in shown.out.splitlines())
 
 
-def test_warnings_are_single_escaped_lines(command_line: CommandLines, tmp_path: Path) -> None:
+def test_warnings_are_single_escaped_lines(command_line, tmp_path):
     run = command_line(empty_file(tmp_path / "store.db"))
     usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
@@ -701,7 +677,7 @@ def test_warnings_are_single_escaped_lines(command_line: CommandLines, tmp_path:
     assert "reported 5" in done.err
 
 
-def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) -> None:
+def test_many_warnings_are_one_line(command_line, tmp_path):
     run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     wrong = {"MODEL_MAX_CONTEXT_TOKENS": "x", "MLC_MAX_CONTEXT_TOKENS": "-1"}
@@ -712,11 +688,11 @@ def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) 
     assert done.err.count("\n") == 1
 
 
-def test_demo_overwrites_nothing(command_line: CommandLines, tmp_path: Path) -> None:
+def test_demo_overwrites_nothing(command_line, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     refused(command_line("unused.db")("demo", str(tmp_path)), Code.REFUSED, "not empty")
 
 
-def test_numbers_beyond_64_bits_are_refused(run: CommandLine) -> None:
+def test_numbers_beyond_64_bits_are_refused(run):
     assert run("sessions", "--limit", str(2**63)).code == Code.USAGE
     assert run("audit", "parser", "--after", str(2**63 - 1)).code == 0

@@ -59,9 +59,7 @@ def many(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     return command_line(path, folder=tmp_path)
 
 
-def test_commands_options_and_sessions_are_completed(
-    database: str, command_line: CommandLines
-) -> None:
+def test_commands_options_and_sessions_are_completed(database, command_line):
     showcase.build(database)
     run = command_line(database)
     assert completed(run, "roocontext re") == ["rewind", "redact"]
@@ -76,15 +74,13 @@ def test_commands_options_and_sessions_are_completed(
     assert completed(run, "roocontext append ne") == ["new"]
 
 
-def test_options_are_offered_to_a_word_that_begins_like_one(many: CommandLine) -> None:
+def test_options_are_offered_to_a_word_that_begins_like_one(many):
     for words in ("show ", "show plain-1.x ", "append plain-1.x ", "rewind plain-1.x --before "):
         assert not [one for one in completed(many, f"roocontext {words}") if one.startswith("-")]
     assert "--as-of" in completed(many, "roocontext show plain-1.x -")
 
 
-def test_completion_without_a_database_is_silent(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_completion_without_a_database_is_silent(tmp_path, command_line):
     run = command_line(str(tmp_path / "none.db"))
     assert completed(run, "roocontext show x") == []
     assert list(tmp_path.glob("*.db")) == []
@@ -93,7 +89,7 @@ def test_completion_without_a_database_is_silent(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
+def test_shell_gets_its_script(shell, command_line):
     done = command_line()(env={"_ROOCONTEXT_COMPLETE": f"source_{shell}"})
     assert (done.code, done.err) == (0, "")
     assert "_ROOCONTEXT_COMPLETE" in done.out
@@ -115,14 +111,14 @@ def test_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
         ("show last --model claude-opus-4-5", ["claude-opus-4-5"]),
     ],
 )
-def test_values_of_options_are_completed(words: str, offered: list[str], many: CommandLine) -> None:
+def test_values_of_options_are_completed(words, offered, many):
     found = completed(many, f"roocontext {words}")
     assert [one for one in found if one in offered] == offered
     if words.endswith(" "):
         assert found == offered
 
 
-def test_every_offered_name_is_accepted(many: CommandLine) -> None:
+def test_every_offered_name_is_accepted(many):
     assert many("append", "plain-1.x", "hello").code == 0
     for policy in completed(many, "roocontext preview last --policy "):
         assert many("preview", "plain-1.x", "--limit", "900", "--policy", policy).code == 0
@@ -137,7 +133,7 @@ def test_every_offered_name_is_accepted(many: CommandLine) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_only_ids_that_are_words_are_offered(shell: str, encoding: str, many: CommandLine) -> None:
+def test_only_ids_that_are_words_are_offered(shell, encoding, many):
     lines = completed(many, "roocontext show ", shell, PYTHONIOENCODING=encoding)
     offered = "\n".join(lines).removeprefix("_arguments '*: :((")
     for name in REFUSED:
@@ -147,7 +143,7 @@ def test_only_ids_that_are_words_are_offered(shell: str, encoding: str, many: Co
         assert name in offered.replace("\\\\:", ":")  # as zsh wants it
 
 
-def test_titles_are_shown_by_shells_that_can(many: CommandLine) -> None:
+def test_titles_are_shown_by_shells_that_can(many):
     title = "The title reboot reboot red of /red it 31m"
     # The list closes after its last id, and sessions of the same moment come in any order.
     zsh = [line.removesuffix("))'") for line in completed(many, "roocontext show ", "zsh")]
@@ -212,7 +208,7 @@ def bash(many: CommandLine, tmp_path: Path) -> Iterator[Bash]:
     shell.close()
 
 
-def test_tab_completes_the_line_in_bash(bash: Bash) -> None:
+def test_tab_completes_the_line_in_bash(bash):
     for typed, words in (
         ("show pl", "show plain-1.x"),
         ("show la", "show last"),
@@ -234,7 +230,7 @@ def test_tab_completes_the_line_in_bash(bash: Bash) -> None:
         assert " ".join(word for word in begun if word).strip("[]") == words, typed
 
 
-def test_words_that_bash_splits_at_colons_are_joined() -> None:
+def test_words_that_bash_splits_at_colons_are_joined():
     for words, place, joined, begun in (
         (["roocontext", "show", "codex", ":", "01"], 4, ["roocontext", "show", "01"], "codex:"),
         (["roocontext", "show", "codex", ":"], 3, ["roocontext", "show", ""], "codex:"),

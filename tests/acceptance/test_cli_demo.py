@@ -14,7 +14,7 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
-from support.cli_process import CommandLine, CommandLines, preloaded
+from support.cli_process import CommandLine, preloaded
 from support.examples import everyday
 
 GOLDEN = Path(__file__).with_name("golden_cli")
@@ -32,14 +32,12 @@ WIDTHS = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "json": {}}
 
 
 @pytest.mark.parametrize("mode", everyday(("80", "json"), MODES))
-def test_demo_screen_matches_the_golden_one(
-    mode: str, tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_demo_screen_matches_the_golden_one(mode, tmp_path, command_line):
     golden = (GOLDEN / f"demo-{mode}.txt").read_text()
     assert played(command_line(folder=tmp_path), mode) == golden
 
 
-def test_demo_writes_what_it_prints(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_writes_what_it_prints(tmp_path, command_line):
     run = command_line(folder=tmp_path)
     done = run("demo", "here and there")
     assert (done.code, done.err) == (0, "")
@@ -54,7 +52,7 @@ def test_demo_writes_what_it_prints(tmp_path: Path, command_line: CommandLines) 
     assert (project / "GUIDE.md").exists()
 
 
-def test_demo_as_json_has_its_numbers(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_as_json_has_its_numbers(tmp_path, command_line):
     done = command_line(folder=tmp_path)("demo", "a" * 60, "--json")
     answer = done.document
     happened = ["cleared", "condensed", "truncated", "rewound", "undone"]
@@ -80,7 +78,7 @@ def test_demo_as_json_has_its_numbers(tmp_path: Path, command_line: CommandLines
     assert 0 < system < 100
 
 
-def test_demo_in_an_unusable_folder_says_so(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_in_an_unusable_folder_says_so(tmp_path, command_line):
     (tmp_path / "taken").write_text("")
     done = command_line(folder=tmp_path)("demo", "taken")
     assert (done.code, done.out) == (Code.NOT_FOUND, "")

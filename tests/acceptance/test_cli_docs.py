@@ -8,13 +8,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from support.cli_process import CommandLines
-
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "cli"
 
 
-def test_reference_has_every_command_and_document() -> None:
+def test_reference_has_every_command_and_document():
     tool = runpy.run_path(str(ROOT / "tools" / "cli_reference.py"))
     page = tool["page"]()
     headings = re.findall(r"^### `?([a-z]+(?: [a-z]+)?)", page, re.MULTILINE)
@@ -25,7 +23,7 @@ def test_reference_has_every_command_and_document() -> None:
     assert {link.split("-")[0] for link in links} <= anchors
 
 
-def test_commands_of_the_tour_work(tmp_path: Path, command_line: CommandLines) -> None:
+def test_commands_of_the_tour_work(tmp_path, command_line):
     run = command_line(folder=tmp_path)
     blocks = re.findall(
         r"^```shell\n(.*?)^```$", (PAGES / "tour.md").read_text(), re.MULTILINE | re.DOTALL
@@ -37,7 +35,7 @@ def test_commands_of_the_tour_work(tmp_path: Path, command_line: CommandLines) -
         assert (done.code, done.err) == (0, ""), line
 
 
-def test_every_picture_of_the_tour_is_there_and_shown() -> None:
+def test_every_picture_of_the_tour_is_there_and_shown():
     shown = set(re.findall(r"\]\((\w+\.svg)\)", (PAGES / "tour.md").read_text()))
     assert shown == {picture.name for picture in PAGES.glob("*.svg")}
 
@@ -47,14 +45,14 @@ REPEATABLE = sorted(path for path in PAGES.glob("*.svg") if path.stem != "demo")
 
 
 @pytest.mark.parametrize("picture", REPEATABLE, ids=lambda path: path.stem)
-def test_picture_is_what_its_commands_print(picture: Path) -> None:
+def test_picture_is_what_its_commands_print(picture):
     tool = runpy.run_path(str(ROOT / "tools" / "screenshots.py"))
     drawn = dict(tool["pictures"]([picture.stem]))
     assert picture.read_text() == drawn[picture.stem]
 
 
 @pytest.mark.parametrize("picture", sorted(PAGES.parent.rglob("*.svg")), ids=lambda path: path.stem)
-def test_picture_has_a_title_and_fetches_nothing(picture: Path) -> None:
+def test_picture_has_a_title_and_fetches_nothing(picture):
     text = picture.read_text()
     assert ET.fromstring(text).find("{http://www.w3.org/2000/svg}title") is not None
     assert not re.search(r"url\(.?http|@import|<image|href=.http", text)

@@ -24,7 +24,7 @@ from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from roocontext.store.engine.roles import grants
 from support import showcase
-from support.cli_process import CommandLine, CommandLines, refused
+from support.cli_process import refused
 
 GOLDEN = Path(__file__).with_name("golden_cli")
 
@@ -68,7 +68,7 @@ def statuses(health: Health) -> dict[str, str]:
     return {finding.check: finding.status for finding in judged(health) if finding.status != "ok"}
 
 
-def test_healthy_database_has_no_findings() -> None:
+def test_healthy_database_has_no_findings():
     assert statuses(SQLITE) == statuses(POSTGRES) == statuses(CLUSTER) == {}
 
 
@@ -105,11 +105,11 @@ def test_healthy_database_has_no_findings() -> None:
         (with_cluster(unguarded=("entries_1",)), {"shards": "warn"}),
     ],
 )
-def test_danger_is_named(ill: Health, found: dict[str, str]) -> None:
+def test_danger_is_named(ill, found):
     assert statuses(ill) == found
 
 
-def test_lost_node_is_named() -> None:
+def test_lost_node_is_named():
     error = StoreUnavailable("The connection to the server broke (08006 ConnectionFailure).")
     found = hindered(error, Hindrances(silent=("two:5432",)))
     assert found[-1].says == "the coordinator cannot reach two:5432"
@@ -131,7 +131,7 @@ def diagnosed() -> str:
     return file.getvalue()
 
 
-def test_doctor_screen_matches_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_screen_matches_the_golden_one(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert diagnosed() == (GOLDEN / "doctor-80.txt").read_text()
 
@@ -142,12 +142,12 @@ def documented() -> str:
     return json.dumps(as_json([judged(health) for health in healths]), indent=2) + "\n"
 
 
-def test_doctor_document_matches_the_golden_one() -> None:
+def test_doctor_document_matches_the_golden_one():
     assert documented() == (GOLDEN / "doctor-json.txt").read_text()
 
 
 @pytest.mark.every_leg
-def test_doctor_examines_a_real_database(database: str, command_line: CommandLines) -> None:
+def test_doctor_examines_a_real_database(database, command_line):
     showcase.build(database)
     run = command_line(database)
     done = run("doctor", "--json")
@@ -171,7 +171,7 @@ def test_doctor_examines_a_real_database(database: str, command_line: CommandLin
     assert len(marked) == len(findings)
 
 
-def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: CommandLines) -> None:
+def test_doctor_measures_the_write_ahead_log(tmp_path, command_line):
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
         store.create("open")
@@ -180,7 +180,7 @@ def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: Comma
         assert waiting["status"] == "note"
 
 
-def test_grants_are_printed_without_a_database(tmp_path: Path, command_line: CommandLines) -> None:
+def test_grants_are_printed_without_a_database(tmp_path, command_line):
     run = command_line(str(tmp_path / "none.db"))
     done = run("db", "grants", "--role", "agent", "--no-erase")
     assert done.code == 0
@@ -192,7 +192,7 @@ def test_grants_are_printed_without_a_database(tmp_path: Path, command_line: Com
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
-def test_statements_that_secure_a_database_are_printed_and_run(run: CommandLine) -> None:
+def test_statements_that_secure_a_database_are_printed_and_run(run):
     planned = run("db", "secure", "--administrator", "postgres", "--dry-run")
     assert "ALTER TABLE entries FORCE ROW LEVEL SECURITY;" in planned.out.splitlines()
     done = run("db", "secure", "--administrator", "postgres", "--json").document
@@ -200,14 +200,14 @@ def test_statements_that_secure_a_database_are_printed_and_run(run: CommandLine)
     assert run("db", "secure").out.startswith("Secured the database.")
 
 
-def test_file_is_not_secured(tmp_path: Path, command_line: CommandLines) -> None:
+def test_file_is_not_secured(tmp_path, command_line):
     file = str(tmp_path / "store.db")
     Store.open(file).close()
     done = command_line(file)("db", "secure")
     refused(done, Code.USAGE, "An SQLite file has no row-level security.")
 
 
-def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:
+def test_store_on_one_server_is_not_distributed(tmp_path, command_line):
     file = str(tmp_path / "store.db")
     run = command_line(file)
     assert run("db", "distribute").code == Code.NOT_FOUND

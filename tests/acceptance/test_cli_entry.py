@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roocontext import Plan, Session, Store, reports
+from roocontext import Plan, Store, reports
 from roocontext.cli.exit_codes import Code
 from roocontext.log.spans import spans_of
 from roocontext.store.reading import audit
@@ -42,9 +42,7 @@ def why(run: CommandLine, seq: int) -> tuple[str, str]:
     return verdict, "; ".join(commands)
 
 
-def test_chain_of_summaries_is_explained_with_one_reading_of_what_hides_what(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_chain_of_summaries_is_explained_with_one_reading_of_what_hides_what(monkeypatch):
     with Store.open(":memory:") as store:
         chat = store.create()
         chat.append("user", "x" * 2_000)
@@ -69,9 +67,7 @@ def seqs(run: CommandLine, *words: str) -> list[int]:
     return [row["seq"] for row in rows]
 
 
-def test_why_names_what_hides_an_entry_and_the_command_that_undoes_it(
-    chat: Session, run: CommandLine
-) -> None:
+def test_why_names_what_hides_an_entry_and_the_command_that_undoes_it(chat, run):
     assert why(run, 2) == ("Entry 2, assistant: the model sees it.", "")
     chat.commit(Plan.clear(chat.view(), [(3, 0)]))
     assert why(run, 3) == (
@@ -88,7 +84,7 @@ def test_why_names_what_hides_an_entry_and_the_command_that_undoes_it(
     assert "the log holds 1 to 11" in missing.err
 
 
-def test_shortened_output_is_not_shown_as_cleared(chat: Session, run: CommandLine) -> None:
+def test_shortened_output_is_not_shown_as_cleared(chat, run):
     clearing = chat.commit(Plan.clear(chat.view(), [(7, 0)], keep=(30, 20))).seq
     verdict, back = why(run, 7)
     assert verdict == "Entry 7, tool: the model sees it, with shortened output."
@@ -107,7 +103,7 @@ def test_shortened_output_is_not_shown_as_cleared(chat: Session, run: CommandLin
     assert why(run, both)[0].endswith("with cleared output.")
 
 
-def test_commands_of_why_bring_the_entry_back(chat: Session, run: CommandLine) -> None:
+def test_commands_of_why_bring_the_entry_back(chat, run):
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
     chat.commit(Plan.truncate(chat.view(), [9, 5], "[cut]"))
     for command in why(run, 1)[1].split("; "):
@@ -119,14 +115,14 @@ def test_commands_of_why_bring_the_entry_back(chat: Session, run: CommandLine) -
     assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
 
 
-def test_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
+def test_entry_is_shown_whole(chat, run):
     assert "x" * 2_000 in run("show", "one", "3").out
     row = run("show", "one", "3", "--json").document
     assert [row] == [one for one in run("audit", "one", "--json").documents if one["seq"] == 3]
     assert run("show", "one", "0").code == Code.NOT_FOUND
 
 
-def test_entry_is_named_in_four_ways(chat: Session, run: CommandLine, database: str) -> None:
+def test_entry_is_named_in_four_ways(chat, run, database):
     chat.append("user", "Question 3", message_id="m-3")
     for name in ("9", "last", "m-3", "2200-01-01"):
         assert run("show", "one", name, "--json").document["seq"] == 9
@@ -152,7 +148,7 @@ def test_entry_is_named_in_four_ways(chat: Session, run: CommandLine, database: 
     assert "there is no last one" in run("show", "empty", "last").err
 
 
-def test_block_of_an_entry_is_selected(chat: Session, run: CommandLine) -> None:
+def test_block_of_an_entry_is_selected(chat, run):
     assert seqs(run, "show", "one", "-n", "2") == [7, 8]
     assert seqs(run, "audit", "one", "--tail", "3", "--reverse") == [8, 7, 6]
     assert seqs(run, "audit", "one", "--role", "tool") == [3, 7]
@@ -171,7 +167,7 @@ def test_block_of_an_entry_is_selected(chat: Session, run: CommandLine) -> None:
     assert "the model sees 6 messages. These are 2 of them." in newest
 
 
-def test_prompts_and_tool_outputs_have_different_labels(chat: Session, run: CommandLine) -> None:
+def test_prompts_and_tool_outputs_have_different_labels(chat, run):
     shown = run("show", "one").out
     assert "3 tool  " in shown
     assert "← run (2 kB)" in shown
@@ -181,7 +177,7 @@ def test_prompts_and_tool_outputs_have_different_labels(chat: Session, run: Comm
 
 
 @pytest.mark.parametrize("words", ["audit one -f", "show one -f", "audit one --follow --json"])
-def test_follow_prints_new_messages(words: str, chat: Session, database: str) -> None:
+def test_follow_prints_new_messages(words, chat, database):
     env = {**os.environ, "ROOCONTEXT_DB": database, "COLUMNS": "80"}
     command = [str(SCRIPT), *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -203,6 +199,6 @@ def until(process: "subprocess.Popen[str]", text: str) -> None:
     pytest.fail(f"{text} never came")
 
 
-def test_follow_of_a_past_view_is_refused(chat: Session, run: CommandLine) -> None:
+def test_follow_of_a_past_view_is_refused(chat, run):
     for words in ("show one -f --json", "show one -f --as-of 2"):
         assert run(*words.split()).code == Code.USAGE

@@ -4,14 +4,12 @@ database is copied."""
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Quote, quoting
-from support.cli_process import CommandLine, CommandLines
 from support.steady_sources import SetClock
 
 OLD = int(datetime(2025, 11, 1, tzinfo=UTC).timestamp() * 1_000)
@@ -28,7 +26,7 @@ def store(database: str) -> Iterator[Store]:
         yield store
 
 
-def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> None:
+def test_sessions_are_purged_by_their_age(store, run):
     planned = run("purge", "--older-than", "60d", "--dry-run")
     assert "This would delete 1 session with 1 message, 20 B." in planned.out
     assert len(store.sessions()) == 3
@@ -42,7 +40,7 @@ def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> Non
     assert sorted(row["session_id"] for row in listed) == sorted(names)
 
 
-def test_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: CommandLine) -> None:
+def test_purge_by_age_goes_by_the_later_of_both_clocks(store, run):
     """Messages imported lately stay although they are old; so do those dated in the future."""
     store.create("imported").append("user", "x", ts=OLD - 9_000)
     store.session("december").append("user", "x", ts=OLD + 900 * 86_400_000)
@@ -58,13 +56,13 @@ def test_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: Comman
     assert by_clock[0]["session_id"] == "december"
 
 
-def test_purge_needs_a_session_or_an_age(store: Store, run: CommandLine) -> None:
+def test_purge_needs_a_session_or_an_age(store, run):
     for words in ([], ["now", "--older-than", "1d"], ["--older-than", "x"]):
         assert run("purge", *words, "--yes").code == Code.USAGE
     assert len(store.sessions()) == 3
 
 
-def test_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLine) -> None:
+def test_redaction_names_the_entries_that_quote_it(store, run):
     chat = store.session("now")
     chat.append("user", "Prompt of now, again", extra=quoting([Quote(None, 2, 2)]))
     planned = run("redact", "now", "2", "--dry-run")
@@ -72,7 +70,7 @@ def test_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLin
     assert run("redact", "now", "2", "--yes", "--json").document["quotes"] == [["now", 3]]
 
 
-def test_backup_copies_a_database_in_use(tmp_path: Path, command_line: CommandLines) -> None:
+def test_backup_copies_a_database_in_use(tmp_path, command_line):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         chat = store.create("one")
@@ -93,14 +91,14 @@ def test_backup_copies_a_database_in_use(tmp_path: Path, command_line: CommandLi
         assert not (tmp_path / "x.db").exists()
 
 
-def test_failed_backup_leaves_no_file(tmp_path: Path, command_line: CommandLines) -> None:
+def test_failed_backup_leaves_no_file(tmp_path, command_line):
     (tmp_path / "store.db").write_text("no database " * 1_000)
     done = command_line("store.db", tmp_path)("backup", "copy.db")
     assert done.code == Code.DATABASE
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_backup_of_postgres_names_pg_dump(postgres_url: str, command_line: CommandLines) -> None:
+def test_backup_of_postgres_names_pg_dump(postgres_url, command_line):
     url = "postgresql+psycopg://user:secret@host:5433/db?sslpassword=hidden"
     done = command_line(url)("backup", "a copy.dump")
     assert done.code == Code.NO
@@ -110,9 +108,7 @@ def test_backup_of_postgres_names_pg_dump(postgres_url: str, command_line: Comma
     assert command_line(postgres_url)("backup", "x", "--json").document["bytes"] is None
 
 
-def test_old_sessions_are_archived_and_imported_again(
-    store: Store, run: CommandLine, tmp_path: Path
-) -> None:
+def test_old_sessions_are_archived_and_imported_again(store, run, tmp_path):
     folder = tmp_path / "archive"
     heads = {info.session_id: store.session(info.session_id).head() for info in store.sessions()}
     planned = run("archive", "--older-than", "60d", "--to", str(folder), "--dry-run")
@@ -142,25 +138,21 @@ def test_old_sessions_are_archived_and_imported_again(
     assert store.find("now")[0].archived_at is not None
 
 
-def test_archive_takes_a_session_or_an_age(run: CommandLine, store: Store, tmp_path: Path) -> None:
+def test_archive_takes_a_session_or_an_age(run, store, tmp_path):
     for words in ([], ["now", "--older-than", "1d"]):
         refused = run("archive", *words, "--to", str(tmp_path / "archive"))
         assert (refused.code, len(store.sessions())) == (Code.USAGE, 3)
     assert run("archive", "now").code == Code.USAGE
 
 
-def test_session_with_a_turn_is_left_and_leaves_no_file(
-    store: Store, run: CommandLine, tmp_path: Path
-) -> None:
+def test_session_with_a_turn_is_left_and_leaves_no_file(store, run, tmp_path):
     with store.session("now").turn(lease=1_000_000):
         done = run("archive", "now", "--to", str(tmp_path / "archive"))
     assert (done.code, "Left now: a runner has its turn." in done.out) == (Code.NO, True)
     assert list((tmp_path / "archive").iterdir()) == []
 
 
-def test_purge_of_an_archived_session_says_which_file_to_destroy(
-    store: Store, run: CommandLine, tmp_path: Path
-) -> None:
+def test_purge_of_an_archived_session_says_which_file_to_destroy(store, run, tmp_path):
     fork = store.session("november").fork(session_id="fork")
     (row,) = run("archive", "november", "--to", str(tmp_path), "--json").document["archived"]
     redacted = run("redact", "fork", "2", "--yes")

@@ -21,7 +21,7 @@ def run(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     return command_line(folder=tmp_path)
 
 
-def test_help_without_a_command_fits_a_screen(run: CommandLine) -> None:
+def test_help_without_a_command_fits_a_screen(run):
     done = run()
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -36,7 +36,7 @@ def test_help_without_a_command_fits_a_screen(run: CommandLine) -> None:
         assert max(map(len, shown.splitlines())) <= columns
 
 
-def test_help_lists_all_commands_under_three_headings(run: CommandLine) -> None:
+def test_help_lists_all_commands_under_three_headings(run):
     shown = run("--help").out
     assert re.findall(r"^([A-Z][a-z ]+):$", shown, re.MULTILINE) == ["Options", *HEADINGS]
     listed = re.findall(r"^  ([a-z]+) +[A-Z]", shown, re.MULTILINE)
@@ -44,7 +44,7 @@ def test_help_lists_all_commands_under_three_headings(run: CommandLine) -> None:
     assert run("help").out == shown
 
 
-def test_help_of_a_command_is_asked_for_in_two_ways(run: CommandLine) -> None:
+def test_help_of_a_command_is_asked_for_in_two_ways(run):
     for name in ("show", "db upgrade", "ls"):
         words = name.split()
         asked = run("help", *words)
@@ -54,14 +54,14 @@ def test_help_of_a_command_is_asked_for_in_two_ways(run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
-def test_names_of_other_programs_are_understood(alias: str, name: str, run: CommandLine) -> None:
+def test_names_of_other_programs_are_understood(alias, name, run):
     assert alias not in commands().commands
     run("append", "new", "Hello")
     words = [] if name == "sessions" else ["last"]
     assert run(alias, *words, "--json") == run(name, *words, "--json")
 
 
-def test_ambiguous_command_lists_its_meanings(run: CommandLine) -> None:
+def test_ambiguous_command_lists_its_meanings(run):
     done = run("rm", "last")
     assert (done.code, done.out, done.err.count("\n")) == (Code.USAGE, "", 1)
     for word in ("`purge SESSION`", "`redact SESSION SEQ`", "`rewind SESSION --to SEQ`"):
@@ -69,7 +69,7 @@ def test_ambiguous_command_lists_its_meanings(run: CommandLine) -> None:
     assert "No such command 'nonsense'" in run("nonsense").err
 
 
-def test_readmes_commands_run_one_after_the_other(tmp_path: Path, run: CommandLine) -> None:
+def test_readmes_commands_run_one_after_the_other(tmp_path, run):
     text = README.read_text()
     (shown,) = re.findall(r"```shell\n(roocontext demo\n.*?)```", text, re.DOTALL)
     transcript = Path(run.env["HOME"]) / ".claude" / "projects" / "work" / "one.jsonl"

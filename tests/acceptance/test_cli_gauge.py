@@ -28,7 +28,7 @@ def asked_and_answered(chat: Session) -> int:
     return chat.append("assistant", "It ends too early.", model=MODEL, usage=USAGE).seq
 
 
-def test_last_call_counts_as_the_provider_reported_it(chat: Session, run: CommandLine) -> None:
+def test_last_call_counts_as_the_provider_reported_it(chat, run):
     reply = asked_and_answered(chat)
     found = gauge(run)
     assert (found["tokens"], found["reported"], found["exact"]) == (20_000, 20_000, True)
@@ -38,7 +38,7 @@ def test_last_call_counts_as_the_provider_reported_it(chat: Session, run: Comman
     assert gauge(run, "usage", "one") == found
 
 
-def test_only_messages_after_the_last_call_are_estimated(chat: Session, run: CommandLine) -> None:
+def test_only_messages_after_the_last_call_are_estimated(chat, run):
     reply = asked_and_answered(chat)
     later = chat.append("user", "Then fix the loop, please.").seq
     since = counter_for(MODEL).count("user", "Then fix the loop, please.", "anthropic")
@@ -49,7 +49,7 @@ def test_only_messages_after_the_last_call_are_estimated(chat: Session, run: Com
     assert gauge(run, "show", "one", "--as-of", str(later - 1))["tokens"] == 20_000
 
 
-def test_report_of_another_model_does_not_count(chat: Session, run: CommandLine) -> None:
+def test_report_of_another_model_does_not_count(chat, run):
     asked_and_answered(chat)
     found = gauge(run, "show", "one", "--model", "gpt-4o")
     assert found["reported"] is None
@@ -57,7 +57,7 @@ def test_report_of_another_model_does_not_count(chat: Session, run: CommandLine)
     assert "counted by o200k_base, messages only" in run("show", "one", "--model", "gpt-4o").out
 
 
-def test_changed_view_is_estimated_as_a_whole(chat: Session, run: CommandLine) -> None:
+def test_changed_view_is_estimated_as_a_whole(chat, run):
     asked_and_answered(chat)
     chat.append("user", "word " * 200)
     counter = counter_for(MODEL)
@@ -72,7 +72,7 @@ def test_changed_view_is_estimated_as_a_whole(chat: Session, run: CommandLine) -
     assert gauge(run)["reported"] is None
 
 
-def test_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLine) -> None:
+def test_recorded_system_prompt_is_estimated_too(chat, run):
     chat.append("user", "Why?")
     chat.append("assistant", "So.", model=MODEL)
     tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
@@ -86,7 +86,7 @@ def test_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLine
     assert "messages only" not in run("show", "one").out
 
 
-def test_model_of_a_reply_without_usage_is_known(chat: Session, run: CommandLine) -> None:
+def test_model_of_a_reply_without_usage_is_known(chat, run):
     chat.append("user", "Why?")
     chat.append("assistant", "So.", model="gpt-4o")
     assert gauge(run)["model"] == "gpt-4o"

@@ -24,7 +24,7 @@ from roocontext.cli import app  # noqa: F401 - registers all commands
 from roocontext.cli.command_context import described
 from roocontext.reports.catalogue import DOCUMENTS
 from support import showcase
-from support.cli_process import CommandLine, CommandLines, Done, preloaded
+from support.cli_process import CommandLine, Done, preloaded
 from support.examples import everyday
 
 GOLDEN = Path(__file__).with_name("golden_cli")
@@ -192,9 +192,7 @@ def written(done: list[tuple[str, Done]]) -> str:
     ],
     indirect=["database"],
 )
-def test_every_screen_matches_the_golden_one(
-    mode: str, database: str, command_line: CommandLines
-) -> None:
+def test_every_screen_matches_the_golden_one(mode, database, command_line):
     showcase.build(database)
     done = played(command_line(database), mode)
     golden = (GOLDEN / f"{mode}.txt").read_text()
@@ -205,9 +203,7 @@ def test_every_screen_matches_the_golden_one(
         fits_its_model(done)
 
 
-def test_reads_on_postgres_print_the_same_json(
-    postgres_url: str, command_line: CommandLines
-) -> None:
+def test_reads_on_postgres_print_the_same_json(postgres_url, command_line):
     """Escaping is shown as text, by the test before this one."""
     showcase.build(postgres_url)
     done = played(command_line(postgres_url), "json", LOOKS)
@@ -285,15 +281,15 @@ def fits_its_model(done: list[tuple[str, Done]]) -> None:
     assert seen == shapes.keys() - SHOWN_ELSEWHERE
 
 
-def test_schema_of_the_documents_matches_the_golden_one() -> None:
+def test_schema_of_the_documents_matches_the_golden_one():
     assert schema() == json.loads(SCHEMA.read_text())
 
 
-def test_every_command_prints_a_document_of_the_catalogue() -> None:
+def test_every_command_prints_a_document_of_the_catalogue():
     assert {one.document for one in described} <= DOCUMENTS.keys()
 
 
-def test_pydantic_is_loaded_for_documents_alone() -> None:
+def test_pydantic_is_loaded_for_documents_alone():
     code = (
         "import sys; from roocontext import Store; from roocontext.cli import app;"
         "app.run(['--help']); Store.open(':memory:').create().append('user', 'x');"
@@ -305,12 +301,12 @@ def test_pydantic_is_loaded_for_documents_alone() -> None:
     assert done.stderr == "False\n"
 
 
-def test_every_command_has_a_golden_screen() -> None:
+def test_every_command_has_a_golden_screen():
     shown = {line.split()[1 if line.startswith("db ") else 0] for line, _ in SCENARIO}
     assert shown == {one.name for one in described} - SHOWN_ELSEWHERE
 
 
-def test_no_screen_is_wider_than_the_terminal() -> None:
+def test_no_screen_is_wider_than_the_terminal():
     from rich.cells import cell_len  # noqa: PLC0415
 
     for mode in ("40", "80", "120"):
@@ -324,7 +320,7 @@ def test_no_screen_is_wider_than_the_terminal() -> None:
             assert [line for line in wide if not line.startswith("roocontext: ")] == [], command
 
 
-def test_no_control_character_reaches_the_screen() -> None:
+def test_no_control_character_reaches_the_screen():
     import unicodedata  # noqa: PLC0415
 
     for mode in MODES:

@@ -13,7 +13,6 @@ from roocontext import NewMessage, Plan, Store
 from roocontext.cli.app import commands
 from roocontext.cli.command_group import ALIASES
 from roocontext.cli.exit_codes import Code, similar
-from support.cli_process import CommandLines
 from support.empty_files import empty_file
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +76,7 @@ def command_lines(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_source_names_commands_that_exist(source: Path) -> None:
+def test_source_names_commands_that_exist(source):
     known = {name for one in every_command() for name in options(one)}
     in_cli = "cli" in source.relative_to(ROOT).parts
     for text in texts(source):
@@ -91,7 +90,7 @@ def test_source_names_commands_that_exist(source: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_page_names_commands_that_exist(page: Path) -> None:
+def test_page_names_commands_that_exist(page):
     for line in command_lines(page.read_text()):
         assert list(unknown(line)) == []
 
@@ -101,7 +100,7 @@ def every_command() -> Iterator[Any]:
         yield from getattr(one, "commands", {"": one}).values()
 
 
-def test_wrong_command_name_in_a_text_is_found() -> None:
+def test_wrong_command_name_in_a_text_is_found():
     assert list(unknown("shwo last")) == ["no command: shwo last"]
     assert list(unknown("why last 3 --full")) == ["no option --full: why last 3 --full"]
     assert not list(unknown("--db x.db show last --full"))
@@ -111,9 +110,7 @@ def test_wrong_command_name_in_a_text_is_found() -> None:
 # Hints of a screen
 
 
-def test_why_names_the_command_that_shows_the_whole_summary(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_why_names_the_command_that_shows_the_whole_summary(tmp_path, command_line):
     url = empty_file(tmp_path / "store.db")
     with Store.open(url) as store:
         chat = store.create("long")
@@ -132,7 +129,7 @@ def test_why_names_the_command_that_shows_the_whole_summary(
 ERASING = ["redact", "purge"]
 
 
-def test_redo_is_an_undo(tmp_path: Path, command_line: CommandLines) -> None:
+def test_redo_is_an_undo(tmp_path, command_line):
     done = command_line(empty_file(tmp_path / "store.db"))("redo", "last")
     assert done.code == Code.USAGE
     assert "`undo SESSION`" in done.err
@@ -142,20 +139,18 @@ def test_redo_is_an_undo(tmp_path: Path, command_line: CommandLines) -> None:
 @pytest.mark.parametrize(
     "name", ["redo", "reduce", "read", "react-to", "record", "reset", "prune", "surge", "page"]
 )
-def test_erasing_command_is_not_suggested_for_another_word(name: str) -> None:
+def test_erasing_command_is_not_suggested_for_another_word(name):
     assert not set(similar(name, commands().commands)) & set(ERASING)
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("redat", "redact"), ("purg", "purge"), ("purgee", "purge")]
 )
-def test_erasing_command_is_suggested_for_a_typing_error(name: str, meant: str) -> None:
+def test_erasing_command_is_suggested_for_a_typing_error(name, meant):
     assert similar(name, commands().commands)[0] == meant
 
 
-def test_dangerous_option_is_not_suggested_for_another_option(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_dangerous_option_is_not_suggested_for_another_option(tmp_path, command_line):
     run = command_line(empty_file(tmp_path / "store.db"))
     assert "--yes" not in run("purge", "last", "--bytes").err
     assert "--yes" in run("purge", "last", "--yess").err

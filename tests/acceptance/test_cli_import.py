@@ -15,7 +15,6 @@ import pytest
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine, CommandLines
 from support.transcripts import Transcript, use
 
 
@@ -38,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_import_of_a_folder_takes_every_session(run: CommandLine, folder: Path) -> None:
+def test_import_of_a_folder_takes_every_session(run, folder):
     dry = run("import", str(folder), "--dry-run", "--json")
     assert (dry.code, len(dry.document["sessions"])) == (Code.NO, 3)
     assert run("sessions", "--json").document["sessions"] == []
@@ -65,15 +64,13 @@ def test_import_of_a_folder_takes_every_session(run: CommandLine, folder: Path) 
     assert "claude-code:s-1" in json.dumps(listed)
 
 
-def test_dry_run_needs_no_database(folder: Path, command_line: CommandLines) -> None:
+def test_dry_run_needs_no_database(folder, command_line):
     run = command_line(str(folder / "none.db"))
     assert len(run("import", str(folder), "--dry-run", "--json").document["sessions"]) == 3
     assert not (folder / "none.db").exists()
 
 
-def test_file_of_a_redacted_session_redacts_its_copies(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_file_of_a_redacted_session_redacts_its_copies(tmp_path, command_line):
     here, there = (command_line(str(tmp_path / name)) for name in ("here.db", "there.db"))
     file = str(tmp_path / "one.jsonl")
     for run in (here, there):
@@ -93,7 +90,7 @@ def test_file_of_a_redacted_session_redacts_its_copies(
     assert there("search", "secret", "--json").document["hits"] == []
 
 
-def test_faulty_source_is_named(run: CommandLine, folder: Path) -> None:
+def test_faulty_source_is_named(run, folder):
     (folder / "other.jsonl").unlink()
     file = folder / "-work" / "s-1.jsonl"
     file.write_text(file.read_text() + "nonsense\n")
@@ -122,13 +119,13 @@ def test_faulty_source_is_named(run: CommandLine, folder: Path) -> None:
     assert "codex has no sessions in its default locations" in nothing.err
 
 
-def test_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:
+def test_relative_path_is_the_same_source(run, folder):
     relative = os.path.relpath(folder / "-work", run.env["HOME"])  # where it runs
     run("import", relative)
     assert run("import", str(folder / "-work")).out == "Imported 0 sessions, 2 unchanged.\n"
 
 
-def test_conflict_is_refused_or_forked(run: CommandLine, folder: Path, database: str) -> None:
+def test_conflict_is_refused_or_forked(run, folder, database):
     file = folder / "-work" / "s-1.jsonl"
     run("import", str(file))
     with Store.open(database) as store:
@@ -153,9 +150,7 @@ def story(database: str) -> None:
         store.create("child", parent="one").append("user", "look")
 
 
-def test_session_goes_out_and_comes_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_session_goes_out_and_comes_back(run, database, tmp_path, command_line):
     story(database)
     file = tmp_path / "one.jsonl"
     done = run("export", "one", "--family", "-o", str(file), "--json")
@@ -170,7 +165,7 @@ def test_session_goes_out_and_comes_back(
     assert other("verify").code == Code.DONE
 
 
-def test_export_is_read_by_other_programs(run: CommandLine, database: str) -> None:
+def test_export_is_read_by_other_programs(run, database):
     story(database)
     for form, name in {"anthropic": "messages", "gemini": "contents", "openai": "messages"}.items():
         assert json.loads(run("export", "one", "--to", form).out)[name]
@@ -183,9 +178,7 @@ def test_export_is_read_by_other_programs(run: CommandLine, database: str) -> No
         assert (done.code, done.out) == (Code.USAGE, "")
 
 
-def test_transcripts_come_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_transcripts_come_back(run, database, tmp_path, command_line):
     story(database)
     folder = tmp_path / "projects"
     done = run("export", "one", "--to", "claude-code", "--family", "-o", str(folder))
@@ -200,7 +193,7 @@ def test_transcripts_come_back(
     assert there.document["files"] == [str(tmp_path / file.name)]
 
 
-def test_html_export_is_a_page(run: CommandLine, database: str, tmp_path: Path) -> None:
+def test_html_export_is_a_page(run, database, tmp_path):
     story(database)
     page = run("export", "one", "--to", "html", "--family").out
     assert page.startswith("<!DOCTYPE html>")
@@ -208,7 +201,7 @@ def test_html_export_is_a_page(run: CommandLine, database: str, tmp_path: Path) 
     assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.USAGE
 
 
-def test_losses_of_a_format_are_listed_on_stderr(run: CommandLine, database: str) -> None:
+def test_losses_of_a_format_are_listed_on_stderr(run, database):
     search = {"type": "web_search_call", "id": "ws", "status": "completed"}
     with Store.open(database) as store:
         chat = store.create("one")
@@ -222,7 +215,7 @@ def test_losses_of_a_format_are_listed_on_stderr(run: CommandLine, database: str
     assert run("export", "one").err == ""
 
 
-def test_unresumable_session_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:
+def test_unresumable_session_is_refused(run, database, tmp_path):
     with Store.open(database) as store:
         store.create("empty")
     file = tmp_path / "new" / "file.jsonl"
@@ -253,7 +246,7 @@ def goes_on(file: Path) -> None:
     transcript.user("more")
 
 
-def test_watch_prints_new_messages_of_a_transcript(folder: Path) -> None:
+def test_watch_prints_new_messages_of_a_transcript(folder):
     file = folder / "-work" / "s-1.jsonl"
     with followed(file) as out:
         assert "3 messages" in out.readline()
@@ -262,7 +255,7 @@ def test_watch_prints_new_messages_of_a_transcript(folder: Path) -> None:
         assert "1 message," in out.readline()
 
 
-def test_program_that_follows_reads_a_document_from_each_line(folder: Path) -> None:
+def test_program_that_follows_reads_a_document_from_each_line(folder):
     file = folder / "-work" / "s-1.jsonl"
     with followed(file, "--json") as out:
         first = json.loads(out.readline())
@@ -272,7 +265,7 @@ def test_program_that_follows_reads_a_document_from_each_line(folder: Path) -> N
     assert found == [("created", 3), ("continued", 1)]
 
 
-def test_import_by_url_is_not_watched(run: CommandLine) -> None:
+def test_import_by_url_is_not_watched(run):
     refused = run("import", "postgresql://me:secret@127.0.0.1:1/app", "--watch")
     assert refused.code == Code.USAGE
     assert "leave out the URL" in refused.err

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def listed(done: Done) -> list[tuple[str, str | None]]:
     return [(row["session_id"], row["parent"]) for row in json.loads(done.out)["sessions"]]
 
 
-def test_sessions_are_listed_by_parent_and_metadata(run: CommandLine, database: str) -> None:
+def test_sessions_are_listed_by_parent_and_metadata(run, database):
     with Store.open(database, clock=SetClock(NOON + MINUTE * MINUTE, step=MINUTE)) as store:
         store.create("one", parent="parser", metadata={"user": "ann", "expression": "a=b"})
         store.create("two", parent="empty", metadata={"user": "ann"})
@@ -57,7 +56,7 @@ def test_sessions_are_listed_by_parent_and_metadata(run: CommandLine, database: 
     assert run("sessions", "--where", "user=bob").out == "No session matches.\n"
 
 
-def test_malformed_condition_is_refused(run: CommandLine) -> None:
+def test_malformed_condition_is_refused(run):
     refused(run("sessions", "--where", "user"), Code.USAGE, "KEY=VALUE", "'user'")
     refused(run("sessions", "--where", "a=b", "--where", "a=c"), Code.USAGE, "each key once")
     refused(run("sessions", "--parent", "nobody"), Code.NOT_FOUND, "'nobody'")
@@ -66,7 +65,7 @@ def test_malformed_condition_is_refused(run: CommandLine) -> None:
 # Times
 
 
-def test_each_clock_is_used_as_the_help_says(run: CommandLine) -> None:
+def test_each_clock_is_used_as_the_help_says(run):
     """Entry 4 is of 11:03 by the agent, and was recorded at 12:03."""
 
     def seq(*words: str) -> int:
@@ -90,7 +89,7 @@ def test_each_clock_is_used_as_the_help_says(run: CommandLine) -> None:
         assert "--recorded" in shown
 
 
-def test_rewind_says_which_message_it_found(run: CommandLine) -> None:
+def test_rewind_says_which_message_it_found(run):
     for words, found in (
         ("--to m3", "entry 4, from 2026-01-01 11:03:00 UTC"),
         ("--to 2026-01-01T11:02:30", "entry 3, from 2026-01-01 11:02:00 UTC"),
@@ -106,7 +105,7 @@ def test_rewind_says_which_message_it_found(run: CommandLine) -> None:
     assert "from 2026-01-01" in run("rewind", "quiet", "--to", "now").out
 
 
-def test_errors_of_times_use_local_time(run: CommandLine) -> None:
+def test_errors_of_times_use_local_time(run):
     early = run("rewind", "parser", "--to", "2026-01-01 10:00")
     words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
     refused(early, Code.NOT_FOUND, *words)
@@ -119,7 +118,7 @@ def test_errors_of_times_use_local_time(run: CommandLine) -> None:
     refused(run("rewind", "empty", "--to", "now"), Code.NOT_FOUND, "no live message")
 
 
-def test_mistyped_time_is_not_taken_for_a_message_id(run: CommandLine) -> None:
+def test_mistyped_time_is_not_taken_for_a_message_id(run):
     done = run("rewind", "parser", "--to", "yesterdy")
     hint = "neither an entry's number, `last` nor a time, such as 2026-01-31"
     refused(done, Code.NOT_FOUND, hint, "id 'yesterdy'; the nearest are '", " and '")
@@ -132,7 +131,7 @@ def test_mistyped_time_is_not_taken_for_a_message_id(run: CommandLine) -> None:
         refused(run(*words.split()), Code.NOT_FOUND, "neither", "'2h ago'", "has the id 'm0'; the")
 
 
-def test_suggested_message_ids_are_live(run: CommandLine) -> None:
+def test_suggested_message_ids_are_live(run):
     assert run("rewind", "parser", "--to", "m2").code == 0
     done = run("rewind", "parser", "--to", "m44")
     refused(done, Code.NOT_FOUND, "the nearest are 'm2' and 'm1'.")
@@ -142,7 +141,7 @@ def test_suggested_message_ids_are_live(run: CommandLine) -> None:
 # Numbers
 
 
-def test_numbers_of_no_entry_are_refused(run: CommandLine) -> None:
+def test_numbers_of_no_entry_are_refused(run):
     for number in ("9" * 19, "9" * 30):
         for words in (["show", "parser", "--as-of", number], ["redact", "parser", number]):
             refused(run(*words), Code.USAGE, "too large for an entry's number")
@@ -157,7 +156,7 @@ def test_numbers_of_no_entry_are_refused(run: CommandLine) -> None:
     refused(run("fork", "parser", "--at", "50"), Code.NOT_FOUND, "holds 1 to 6")
 
 
-def test_unknown_name_lists_the_known_ones(run: CommandLine) -> None:
+def test_unknown_name_lists_the_known_ones(run):
     for words, known in (
         ("condense parser --policy x", "default, gemini"),
         ("condense parser --summariser x", "anthropic, extractive"),
@@ -179,7 +178,7 @@ def test_unknown_name_lists_the_known_ones(run: CommandLine) -> None:
         ("starlette", "serve", "roocontext[web]"),
     ],
 )
-def test_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:
+def test_missing_extra_is_named(package, words, extra, tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create("parser").append("user", "Hello")
@@ -190,7 +189,7 @@ def test_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: 
     assert done.err.endswith(f"Install the extra: pip install '{extra}'.\n")
 
 
-def test_help_names_what_an_option_takes() -> None:
+def test_help_names_what_an_option_takes():
     def of(group: Any) -> Any:
         for command in group.commands.values():
             yield from of(command) if hasattr(command, "commands") else [command]
@@ -203,7 +202,7 @@ def test_help_names_what_an_option_takes() -> None:
 
 
 @pytest.mark.parametrize("command", ["condense", "truncate", "clear", "preview"])
-def test_unknown_window_has_to_be_given(command: str, run: CommandLine) -> None:
+def test_unknown_window_has_to_be_given(command, run):
     refused(run(command, "quiet"), Code.USAGE, "names no model", "--model", "--limit")
     unknown = ("The model 'sonnet' is not known", "claude-sonnet-4", "--limit")
     refused(run(command, "quiet", "--model", "sonnet"), Code.USAGE, *unknown)
@@ -216,9 +215,7 @@ def test_unknown_window_has_to_be_given(command: str, run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", ["condense", "truncate", "clear", "preview"])
-def test_window_that_a_provider_has_named_is_known(
-    command: str, run: CommandLine, database: str
-) -> None:
+def test_window_that_a_provider_has_named_is_known(command, run, database):
     refusal = Exception("prompt is too long: 10000 tokens > 9000 maximum")
     with Store.open(database) as store, pytest.raises(RecoveryExhausted):
         ContextManager("sonnet").recover(store.session("quiet"), refusal)
@@ -226,7 +223,7 @@ def test_window_that_a_provider_has_named_is_known(
 
 
 @pytest.mark.parametrize("words", ["show quiet", "usage quiet", "sessions"])
-def test_reading_command_refuses_an_unknown_model(words: str, run: CommandLine) -> None:
+def test_reading_command_refuses_an_unknown_model(words, run):
     done = run(*words.split(), "--model", "gpt4o")
     refused(done, Code.USAGE, "The model 'gpt4o' is not known", "gpt-4o")
     assert "--limit" not in done.err
@@ -235,7 +232,7 @@ def test_reading_command_refuses_an_unknown_model(words: str, run: CommandLine) 
 # What changes nothing
 
 
-def test_repeated_pin_title_or_metadata_writes_nothing(run: CommandLine) -> None:
+def test_repeated_pin_title_or_metadata_writes_nothing(run):
     def last() -> int:
         return int(run("head", "parser", "--json").document["seq"])
 
@@ -267,7 +264,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("database", ["file"], indirect=True)
-def test_contents_as_deep_as_the_log_allows_are_shown(database: str, run: CommandLine) -> None:
+def test_contents_as_deep_as_the_log_allows_are_shown(database, run):
     deep = MAX_DEPTH - 2  # there are two more levels around each
     results: Any = "inner"
     for _ in range(MAX_DEPTH // 2):

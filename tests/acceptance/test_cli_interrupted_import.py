@@ -10,7 +10,6 @@ import psycopg
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLines
 from support.transcripts import Transcript
 
 LINES = 700
@@ -32,9 +31,7 @@ WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
 """
 
 
-def test_interrupted_import_is_continued(
-    postgres_url: str, command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_interrupted_import_is_continued(postgres_url, command_line, tmp_path):
     transcript = Transcript(tmp_path / "s-1.jsonl")
     for number in range(LINES):
         transcript.user(f"message {number}")

@@ -103,9 +103,7 @@ def sit(long_store: Path, tmp_path: Path) -> Callable[..., Sitting]:
 
 
 @pytest.mark.parametrize("words", ["audit long", "show long"])
-def test_interrupt_in_the_pager_belongs_to_the_pager(
-    words: str, sit: Callable[..., Sitting]
-) -> None:
+def test_interrupt_in_the_pager_belongs_to_the_pager(words, sit):
     """Rows still stream when it comes: there are more than a pipe holds."""
     person = sit(*words.split())
     person.until("(more)")
@@ -118,9 +116,7 @@ def test_interrupt_in_the_pager_belongs_to_the_pager(
     assert person.shown.strip() == "(left)"
 
 
-def test_interrupt_that_ends_the_pager_ends_the_command(
-    sit: Callable[..., Sitting], tmp_path: Path
-) -> None:
+def test_interrupt_that_ends_the_pager_ends_the_command(sit, tmp_path):
     (tmp_path / "pager.py").write_text(
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
         "print('(more)', flush=True)\nsignal.pause()\n"
@@ -132,7 +128,7 @@ def test_interrupt_that_ends_the_pager_ends_the_command(
     assert person.shown.endswith("roocontext: Interrupted.\r\n")
 
 
-def test_interrupt_of_a_question_is_no_answer(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_interrupt_of_a_question_is_no_answer(sit, tmp_path):
     person = sit("purge", "long")
     person.until("[y/N]: ")
     person.press(CTRL_C)
@@ -149,7 +145,7 @@ def test_interrupt_of_a_question_is_no_answer(sit: Callable[..., Sitting], tmp_p
         ("module", "rich.console"),
     ],
 )
-def test_interrupt_during_the_start_prints_nothing(start: str, loaded: str, tmp_path: Path) -> None:
+def test_interrupt_during_the_start_prints_nothing(start, loaded, tmp_path):
     """The moment is told by what Python has loaded; the database never answers."""
     began = [str(SCRIPT)] if start == "script" else ["-m", "roocontext"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -170,7 +166,7 @@ def test_interrupt_during_the_start_prints_nothing(start: str, loaded: str, tmp_
     assert (process.returncode, told) == (Code.INTERRUPTED, ["roocontext: Interrupted.\n"])
 
 
-def test_interrupt_ends_long_work_and_its_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_interrupt_ends_long_work_and_its_bar(sit, tmp_path):
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("huge").append("user", "".join(map(chr, range(97, 123))) * 400_000)
     person = sit("show", "huge", "--model", "gpt-4o")
@@ -180,7 +176,7 @@ def test_interrupt_ends_long_work_and_its_bar(sit: Callable[..., Sitting], tmp_p
     assert re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", person.shown).count("Interrupted.") == 1
 
 
-def test_long_work_on_a_terminal_shows_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_long_work_on_a_terminal_shows_a_bar(sit, tmp_path):
     """A command that waits for a lock takes long, whatever it is."""
     lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     lock.execute("begin immediate")
@@ -191,7 +187,7 @@ def test_long_work_on_a_terminal_shows_a_bar(sit: Callable[..., Sitting], tmp_pa
     assert "mend it" in person.shown
 
 
-def test_interrupt_of_follow_in_a_pipe_ends_it(tmp_path: Path) -> None:
+def test_interrupt_of_follow_in_a_pipe_ends_it(tmp_path):
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("s").append("user", "Follow me.")
     with subprocess.Popen(
@@ -208,7 +204,7 @@ def test_interrupt_of_follow_in_a_pipe_ends_it(tmp_path: Path) -> None:
     assert (process.returncode, shown) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
 
 
-def test_interrupt_of_an_mcp_server_with_a_silent_client_ends_it(tmp_path: Path) -> None:
+def test_interrupt_of_an_mcp_server_with_a_silent_client_ends_it(tmp_path):
     client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
     hello["params"] = {"protocolVersion": "2025-06-18", **client}
@@ -231,7 +227,7 @@ def test_interrupt_of_an_mcp_server_with_a_silent_client_ends_it(tmp_path: Path)
     assert shown == "roocontext: Interrupted.\n"
 
 
-def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
+def test_ignored_interrupt_stays_ignored(tmp_path):
     """Whoever starts a command in the background has its interrupts ignored."""
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("s").append("user", "still here")
@@ -250,7 +246,7 @@ def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_name_is_no_markup_of_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_name_is_no_markup_of_a_bar(sit, tmp_path):
     with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
         store.create("[/x]").append_many([{"role": "user", "content": "x"}] * 2_000)
     person = sit("verify", "=[/x]")

@@ -1,12 +1,9 @@
 """`--owner` and `--where`: a command line that sees the sessions of one owner."""
 
-from pathlib import Path
-
 import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine, CommandLines
 from support.empty_files import empty_file
 
 WORD = "quetzalcoatl"
@@ -19,7 +16,7 @@ def theirs(database: str) -> str:
     return "sess-acme"
 
 
-def test_owner_is_given_before_the_command_or_after_it(run: CommandLine, theirs: str) -> None:
+def test_owner_is_given_before_the_command_or_after_it(run, theirs):
     for words in (("--owner", "acme", "sessions"), ("sessions", "--owner", "acme")):
         assert theirs in run(*words).out
     assert theirs not in run("sessions", "--owner", "mallory").out
@@ -36,9 +33,7 @@ def test_owner_is_given_before_the_command_or_after_it(run: CommandLine, theirs:
         f"search {WORD} --session {{}}",
     ],
 )
-def test_name_of_another_owners_session_names_none(
-    run: CommandLine, theirs: str, command: str
-) -> None:
+def test_name_of_another_owners_session_names_none(run, theirs, command):
     found, missing = (
         run(*command.format(name).split(), "--owner", "mallory") for name in (theirs, "sess-none")
     )
@@ -48,16 +43,14 @@ def test_name_of_another_owners_session_names_none(
     assert WORD not in found.out
 
 
-def test_beginning_of_an_id_finds_no_others(run: CommandLine, theirs: str) -> None:
+def test_beginning_of_an_id_finds_no_others(run, theirs):
     for name in ("sess", "sess-a", "last"):
         done = run("show", name, "--owner", "mallory")
         assert (done.code, theirs in done.err) == (Code.NOT_FOUND, False)
 
 
 @pytest.mark.parametrize("words", ["doctor", "backup copy.db", "db current", "db upgrade"])
-def test_command_about_the_whole_database_takes_no_owner(
-    run: CommandLine, theirs: str, words: str
-) -> None:
+def test_command_about_the_whole_database_takes_no_owner(run, theirs, words):
     done = run(*words.split(), "--owner", "acme")
     assert done.code == Code.USAGE
     assert done.err == (
@@ -65,14 +58,12 @@ def test_command_about_the_whole_database_takes_no_owner(
     )
 
 
-def test_redaction_says_whose_copies_it_reached(run: CommandLine, theirs: str) -> None:
+def test_redaction_says_whose_copies_it_reached(run, theirs):
     done = run("redact", theirs, "2", "--yes", "--owner", "acme")
     assert "Only the sessions of acme were searched for copies." in done.out
 
 
-def test_import_belongs_to_the_owner_that_makes_it(
-    run: CommandLine, theirs: str, tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_import_belongs_to_the_owner_that_makes_it(run, theirs, tmp_path, command_line):
     file = tmp_path / "log.jsonl"
     assert run("export", theirs, "-o", str(file)).code == 0
     assert run("import", str(file), "--owner", "mallory").code != 0  # the id is taken here

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from roocontext.reports.results import Checked, OutcomeReport, verification_of
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip
 from roocontext.reports.usage import UsageReport
 from support import showcase
-from support.cli_process import CommandLines
 from support.steady_sources import SetClock
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
@@ -36,7 +34,7 @@ NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 60)), max_size=60))
-def test_stretches_of_an_audit_agree_with_the_fold(log: list[int | None]) -> None:
+def test_stretches_of_an_audit_agree_with_the_fold(log):
     """A log of messages, and of rewinds to an earlier entry."""
     rewinds = {seq: to % seq for seq, to in enumerate(log, 1) if to is not None}
     controls = [Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()]
@@ -88,7 +86,7 @@ def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) 
     )
 
 
-def test_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
+def test_full_audit_says_everything_that_was_recorded(tmp_path):
     spent = {"input_tokens": 1_100, "output_tokens": 20}
     with Store.open(tmp_path / "store.db") as store:
         chat = store.create("told")
@@ -116,7 +114,7 @@ def test_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
     assert "hides 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24 and 8 more;" in short
 
 
-def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(tmp_path: Path) -> None:
+def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(tmp_path):
     call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
     reply = {"type": "message", "id": "msg_1", "content": [call], "stop_reason": "tool_use"}
     with Store.open(tmp_path / "store.db") as store:
@@ -135,7 +133,7 @@ def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(tmp_p
     assert (rows[2]["extra"], rows[3]["answers"]) == (kept, [3, 0])
 
 
-def test_audit_names_each_day_once(tmp_path: Path) -> None:
+def test_audit_names_each_day_once(tmp_path):
     clock = SetClock(NOON, step=43_200_000)
     with Store.open(tmp_path / "store.db", clock=clock) as store:
         chat = store.create("days")
@@ -159,7 +157,7 @@ def branched(rewinds: dict[int, int], last: int) -> Tree:
     return Tree(**told, stretches=stretches, rewinds=branches)
 
 
-def test_branches_hang_on_branches() -> None:
+def test_branches_hang_on_branches():
     answer = branched({5: 2, 8: 6, 10: 1}, 12)  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
     lines = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)).splitlines()
     assert [line.split("  ")[0] for line in lines[3:]] == [
@@ -172,7 +170,7 @@ def stretch_of(stretches: list[Any], seq: int) -> Any:
     return next(one for one in stretches if one.lo <= seq <= one.hi)
 
 
-def test_thousand_rewinds_ever_deeper_are_drawn() -> None:
+def test_thousand_rewinds_ever_deeper_are_drawn():
     answer = branched({1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}, 3_000)
     taken_back = sum(not one.live for one in answer.stretches)
     full = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=True))
@@ -185,7 +183,7 @@ def test_thousand_rewinds_ever_deeper_are_drawn() -> None:
     assert few[44:] == lines[-160:]
 
 
-def test_record_of_a_plan_may_be_any_json(tmp_path: Path, command_line: CommandLines) -> None:
+def test_record_of_a_plan_may_be_any_json(tmp_path, command_line):
     path = str(tmp_path / "store.db")
     odd = {"before": "b", "after": [1], "counter": {}, "policy": 7, "left": "l", "summary": "s"}
     with Store.open(path) as store:
@@ -254,12 +252,12 @@ def outcome(**told: Any) -> OutcomeReport:
         ),
     ],
 )
-def test_outcome_is_shown_by_its_status(told: dict[str, Any], said: list[str]) -> None:
+def test_outcome_is_shown_by_its_status(told, said):
     screen = drawn(80, lambda screen: results.draw_outcome(screen, outcome(**told)))
     assert screen.splitlines()[: len(said)] == said
 
 
-def test_thousands_of_good_sessions_are_summed_up() -> None:
+def test_thousands_of_good_sessions_are_summed_up():
     def checked(number: int, problem: str | None = None) -> Any:
         head = {"session_id": f"s{number}", "seq": number, "hash": "ab" * 32}
         told = {"ok": problem is None, "entries": number, "head": head, "seq": 3}
@@ -285,7 +283,7 @@ def test_thousands_of_good_sessions_are_summed_up() -> None:
     assert summed_up([checked(1)]) == ["ok  s1  1 entry, head abababababababab"]
 
 
-def test_redaction_lists_the_copies_and_the_summaries(tmp_path: Path) -> None:
+def test_redaction_lists_the_copies_and_the_summaries(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         chat = store.create("parser")
         chat.append_many([NewMessage("user", f"Message {number}") for number in range(3)])
@@ -310,7 +308,7 @@ def test_redaction_lists_the_copies_and_the_summaries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 80, 120])
-def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
+def test_long_names_leave_the_numbers_on_the_screen(columns):
     found = {"tokens": 7, "exact": True, "counter": "c" * 300, "model": "m" * 300}
     found |= {"reported": None, "reported_at": None, "has_frame": False}
     name = "mcp__a_server_with_a_name__and_a_tool" * 9

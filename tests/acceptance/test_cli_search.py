@@ -47,13 +47,11 @@ def hits(run: CommandLine, *words: str) -> list[tuple[str, int]]:
         (["needle", "--session", "child", "--since", "1d"], [("child", 1)]),
     ],
 )
-def test_search_filters_select_hits(
-    run: CommandLine, words: list[str], expected: list[tuple[str, int]]
-) -> None:
+def test_search_filters_select_hits(run, words, expected):
     assert hits(run, *words, "--order", "oldest") == expected
 
 
-def test_next_page_continues_after_the_last_hit(run: CommandLine) -> None:
+def test_next_page_continues_after_the_last_hit(run):
     first = json.loads(run("search", "needle", "-n", "4", "--json").out)
     rest = hits(run, "needle", "-n", "4", "--after", first["next"])
     assert len(first["hits"]) == 4
@@ -61,14 +59,14 @@ def test_next_page_continues_after_the_last_hit(run: CommandLine) -> None:
     assert not {(hit["session_id"], hit["seq"]) for hit in first["hits"]} & set(rest)
 
 
-def test_command_under_a_hit_shows_the_message(run: CommandLine) -> None:
+def test_command_under_a_hit_shows_the_message(run):
     lines = run("search", "needle", "3").out.splitlines()
     assert any("Hidden by summary 8 since" in line for line in lines)
     (command,) = [line for line in lines if "roocontext show" in line]
     assert "needle 3" in run(*shlex.split(command)[1:]).out
 
 
-def test_search_indexes_what_is_new_if_it_can(run: CommandLine, database: str) -> None:
+def test_search_indexes_what_is_new_if_it_can(run, database):
     def index() -> int:
         with Store.open(database) as store:
             return store.index()

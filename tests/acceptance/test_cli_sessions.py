@@ -6,7 +6,6 @@ import pty
 import struct
 import termios
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -51,14 +50,14 @@ def ids(done: Done) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 56, 80, 120])
-def test_session_is_one_row_on_every_screen(run: CommandLine, columns: int) -> None:
+def test_session_is_one_row_on_every_screen(run, columns):
     lines = run("sessions", env={"COLUMNS": str(columns)}).out.splitlines()
     assert len(lines) == 4
     assert max(map(len, lines)) <= columns
     assert all("0f3a77c1" in line or "old-one" in line for line in lines[1:])
 
 
-def test_session_is_found_by_its_id_title_or_first_prompt(run: CommandLine) -> None:
+def test_session_is_found_by_its_id_title_or_first_prompt(run):
     assert ids(run("sessions", "PARSER drop")) == ["0f3a77c1d"]
     assert ids(run("sessions", "old TITLE")) == ["old-one"]
     assert ids(run("sessions", "0F3A")) == ["0f3a77c1-other", "0f3a77c1d"]
@@ -67,14 +66,14 @@ def test_session_is_found_by_its_id_title_or_first_prompt(run: CommandLine) -> N
     assert run("sessions", "fish").out == expected
 
 
-def test_short_id_names_its_session(run: CommandLine) -> None:
+def test_short_id_names_its_session(run):
     found = run("sessions", "--json").document["sessions"]
     for row in found:
         assert run("show", row["short_id"], "--json").document["session_id"] == row["session_id"]
     assert [row["short_id"] for row in found] == ["0f3a77c1-other", "0f3a77c1d", "old-one"]
 
 
-def test_short_id_goes_beyond_the_name_of_the_tool(run: CommandLine, database: str) -> None:
+def test_short_id_goes_beyond_the_name_of_the_tool(run, database):
     with Store.open(database) as store:
         store.create("claude-code:5f2c31aa-0000").append("user", "hello")
     (row, *_) = run("sessions", "--json").document["sessions"]
@@ -83,7 +82,7 @@ def test_short_id_goes_beyond_the_name_of_the_tool(run: CommandLine, database: s
     assert "claude-code:5f2c31 " in run("rewind", row["session_id"], "--to", "0").out
 
 
-def test_commands_to_copy_have_the_short_id(run: CommandLine) -> None:
+def test_commands_to_copy_have_the_short_id(run):
     assert "Rewound 0f3a77c1d to entry 1." in run("rewind", LONG_ID, "--to", "1").out
     assert run("undo", "0f3a77c1d").out.startswith("Undid rewind 4 of 0f3a77c1d.")
     assert "`roocontext diff 0f3a77c1d 5`" in run("undo", "0f3a77c1d").out
@@ -92,7 +91,7 @@ def test_commands_to_copy_have_the_short_id(run: CommandLine) -> None:
 
 
 @pytest.mark.every_leg
-def test_sessions_are_filtered_by_age(run: CommandLine) -> None:
+def test_sessions_are_filtered_by_age(run):
     assert ids(run("sessions", "--since", "2h")) == ["0f3a77c1-other"]
     assert ids(run("sessions", "--since", "3 days ago")) == ["0f3a77c1-other", "0f3a77c1d"]
     assert ids(run("sessions", "--older-than", "30d")) == ["old-one"]
@@ -102,7 +101,7 @@ def test_sessions_are_filtered_by_age(run: CommandLine) -> None:
     assert (done.code, "some day" in done.err, "30d" in done.err) == (Code.USAGE, True, True)
 
 
-def test_purged_sessions_are_listed(run: CommandLine) -> None:
+def test_purged_sessions_are_listed(run):
     done = run("sessions", "--purged")
     assert ids(done) == ["gone"]
     assert "1  14 B in 1 entry" in done.out
@@ -115,7 +114,7 @@ def test_purged_sessions_are_listed(run: CommandLine) -> None:
     assert run("sessions", "--purged", "--where", "a=b").code == Code.USAGE
 
 
-def test_fill_level_is_the_reported_one(run: CommandLine, database: str) -> None:
+def test_fill_level_is_the_reported_one(run, database):
     def context() -> tuple[int, bool, int | None]:
         row = run("sessions", LONG_ID, "--json").document["sessions"][0]["context"]
         return row["tokens"], row["exact"], row["reported"]
@@ -140,9 +139,7 @@ def screen() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_terminal_shows_as_many_rows_as_it_holds(
-    tmp_path: Path, command_line: CommandLines, screen: tuple[int, int]
-) -> None:
+def test_terminal_shows_as_many_rows_as_it_holds(tmp_path, command_line, screen):
     with Store.open(tmp_path / "store.db", durability="normal") as store:
         for number in range(40):
             store.create(f"s{number}")
@@ -181,11 +178,11 @@ def test_terminal_shows_as_many_rows_as_it_holds(
         (800 * 86_400, "2 y"),
     ],
 )
-def test_ages_are_short(seconds: float, shown: str) -> None:
+def test_ages_are_short(seconds, shown):
     assert age(NOW - round(seconds * 1_000), NOW) == shown
 
 
-def test_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
+def test_session_is_named_by_its_place_in_the_list(run):
     def named(name: str) -> str:
         found: str = run("show", name, "--json").document["session_id"]
         return found
@@ -212,7 +209,7 @@ def test_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
         ["x", "--expected-seq", "3", "--title", "one"],
     ],
 )
-def test_refused_first_message_leaves_no_session(run: CommandLine, given: list[str]) -> None:
+def test_refused_first_message_leaves_no_session(run, given):
     run("append", "new", "kept", "--id", "kept")
     assert run("append", "new", "--id", "empty", *given).code != Code.DONE
     listed = run("sessions", "--json").document["sessions"]

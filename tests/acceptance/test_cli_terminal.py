@@ -40,7 +40,7 @@ def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..
         yield make
 
 
-def test_whole_session_by_commands_alone(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
+def test_whole_session_by_commands_alone(tmp_path, terminal):
     data = {"XDG_DATA_HOME": str(tmp_path / "data"), "PAGER": "sed s/^/|/"}
     (tmp_path / "long.txt").write_text("The parser drops the last token. " * 40)
     run = terminal(**data)
@@ -73,9 +73,7 @@ def test_whole_session_by_commands_alone(tmp_path: Path, terminal: Callable[...,
     assert run.code == Code.NOT_FOUND
 
 
-def test_colours_are_for_terminals_that_want_them(
-    tmp_path: Path, terminal: Callable[..., Terminal]
-) -> None:
+def test_colours_are_for_terminals_that_want_them(tmp_path, terminal):
     showcase.build(str(tmp_path / "store.db"))
     run = terminal(columns=60, ROOCONTEXT_DB="store.db", PAGER="")
     coloured = run("show", "parser")
@@ -85,9 +83,7 @@ def test_colours_are_for_terminals_that_want_them(
     assert "\x1b" not in run("sessions", TERM="dumb")
 
 
-def test_pager_that_is_left_early_is_no_error(
-    long_url: str, terminal: Callable[..., Terminal]
-) -> None:
+def test_pager_that_is_left_early_is_no_error(long_url, terminal):
     run = terminal(ROOCONTEXT_DB=long_url, PAGER="head -n 3")
     shown = plain(run("audit", "long"))
     assert (run.code, len(shown.splitlines())) == (0, 3)
@@ -95,9 +91,7 @@ def test_pager_that_is_left_early_is_no_error(
 
 
 @pytest.mark.parametrize("words", ["show parser", "audit parser"])
-def test_pager_opens_at_the_newest_end(
-    words: str, tmp_path: Path, terminal: Callable[..., Terminal]
-) -> None:
+def test_pager_opens_at_the_newest_end(words, tmp_path, terminal):
     showcase.build(str(tmp_path / "store.db"))
     pager = tmp_path / "less"
     pager.write_text('#!/bin/sh\necho "$@"\ncat > /dev/null\n')
@@ -123,7 +117,7 @@ def long_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     "words",
     ["audit long", "audit long --json", "show long --json", "export long", "stats", "--help"],
 )
-def test_closed_pipe_is_no_error(words: str, long_url: str, tmp_path: Path) -> None:
+def test_closed_pipe_is_no_error(words, long_url, tmp_path):
     with subprocess.Popen(
         [str(SCRIPT), *words.split()],
         cwd=tmp_path,
@@ -141,7 +135,7 @@ def test_closed_pipe_is_no_error(words: str, long_url: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("closed", ["stderr", "stdout and stderr"])
-def test_closed_pipe_does_not_end_a_write(closed: str, tmp_path: Path) -> None:
+def test_closed_pipe_does_not_end_a_write(closed, tmp_path):
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.create("one")
         for number in range(20):
@@ -164,7 +158,7 @@ def test_closed_pipe_does_not_end_a_write(closed: str, tmp_path: Path) -> None:
         assert chat.head_seq() == 23
 
 
-def test_python_m_and_the_script_are_the_same(tmp_path: Path) -> None:
+def test_python_m_and_the_script_are_the_same(tmp_path):
     one, other = (
         ran(*command, folder=tmp_path, COLUMNS="80")
         for command in ([SCRIPT], [sys.executable, "-m", "roocontext"])
@@ -174,7 +168,7 @@ def test_python_m_and_the_script_are_the_same(tmp_path: Path) -> None:
     assert "roocontext rewind SESSION" in one.out
 
 
-def test_interpreter_ends_without_looking_for_garbage(tmp_path: Path) -> None:
+def test_interpreter_ends_without_looking_for_garbage(tmp_path):
     code = (
         "import atexit, gc; from roocontext.cli import main;"
         "atexit.register(lambda: print(gc.get_freeze_count() > 1_000, gc.get_threshold()[0]));"
@@ -193,17 +187,13 @@ def test_interpreter_ends_without_looking_for_garbage(tmp_path: Path) -> None:
         ("<&-", 0, ""),
     ],
 )
-def test_closed_or_full_standard_files_are_reported(
-    redirected: str, code: int, told: str, shown_url: str, tmp_path: Path
-) -> None:
+def test_closed_or_full_standard_files_are_reported(redirected, code, told, shown_url, tmp_path):
     done = ran("sh", "-c", f"{SCRIPT} sessions --db {shown_url} {redirected}", folder=tmp_path)
     assert (done.code, told in done.err) == (code, True)
     assert done.err.count("\n") == bool(told)
 
 
-def test_unwritable_output_does_not_report_a_failed_write(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_unwritable_output_does_not_report_a_failed_write(tmp_path, command_line):
     untold = (
         "roocontext: The change was made, but the output could not be written: No space left on"
         " device.\n"
@@ -229,7 +219,7 @@ def test_unwritable_output_does_not_report_a_failed_write(
         assert (chat.stats().messages, chat.info().title, chat.pins()) == (3, "T", {1})
 
 
-def test_arguments_that_are_no_text_are_refused(tmp_path: Path, command_line: CommandLines) -> None:
+def test_arguments_that_are_no_text_are_refused(tmp_path, command_line):
     run = command_line(str(tmp_path / "store.db"))
     for words in (("append", "new", "\udcff"), ("show", "x\udc80"), ("stats", "--db", "\udcfe.db")):
         done = run(*words)
@@ -241,9 +231,7 @@ def test_arguments_that_are_no_text_are_refused(tmp_path: Path, command_line: Co
     assert run("append", "new", "é 漢 \U0001f600").code == 0
 
 
-def test_common_options_may_stand_before_the_command(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_common_options_may_stand_before_the_command(tmp_path, command_line):
     for name in ("one", "two"):
         with Store.open(str(tmp_path / f"{name}.db")) as store:
             store.create(name)
@@ -265,7 +253,7 @@ def test_common_options_may_stand_before_the_command(
     assert "--db, --owner, --json, --utc and --debug may be given before" in run("--help").out
 
 
-def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) -> None:
+def test_assumed_window_is_reported(tmp_path, command_line):
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.create("one")
         chat.append("user", "Hello")
@@ -284,7 +272,7 @@ def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) 
 
 
 @pytest.mark.parametrize("columns", [56, 80, 120])
-def test_help_fits_the_terminal(columns: int, command_line: CommandLines) -> None:
+def test_help_fits_the_terminal(columns, command_line):
     run = command_line()
     for words in ("", "preview", "append", "pin", "show", "db", "db upgrade", "diff", "title"):
         shown = run(*words.split(), "--help", env={"COLUMNS": str(columns)}).out
@@ -293,13 +281,13 @@ def test_help_fits_the_terminal(columns: int, command_line: CommandLines) -> Non
         assert "Show this message and exit." in " ".join(shown.split())
 
 
-def test_version_is_printed(command_line: CommandLines) -> None:
+def test_version_is_printed(command_line):
     from importlib.metadata import version  # noqa: PLC0415
 
     assert command_line()("--version").out == f"roocontext {version('roocontext')}\n"
 
 
-def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
+def test_asking_for_help_loads_no_database(tmp_path):
     heavy = "sqlalchemy alembic psycopg tiktoken anthropic mcp".split()  # noqa: SIM905 - a list of words
     code = (
         "import sys; from roocontext.cli.app import run; run(['--help']);"
@@ -313,9 +301,7 @@ def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_encoding_with_few_characters_escapes_the_others(
-    encoding: str, shown_url: str, command_line: CommandLines
-) -> None:
+def test_encoding_with_few_characters_escapes_the_others(encoding, shown_url, command_line):
     run = command_line(shown_url)
     for words in ("sessions", "show evil", "audit parser", "tree parser", "usage parser"):
         done = run(*words.split(), env={"PYTHONIOENCODING": encoding})
@@ -325,18 +311,14 @@ def test_encoding_with_few_characters_escapes_the_others(
     assert "..." in run("audit", "parser", env={"PYTHONIOENCODING": encoding}).out
 
 
-def test_colours_in_a_pipe_are_there_when_asked_for(
-    shown_url: str, command_line: CommandLines
-) -> None:
+def test_colours_in_a_pipe_are_there_when_asked_for(shown_url, command_line):
     run = command_line(shown_url)
     assert "\x1b" not in run("show", "parser", env={"TERM": "xterm-256color"}).out
     forced = {"TERM": "xterm-256color", "FORCE_COLOR": "1"}
     assert "\x1b[36muser" in run("show", "parser", env=forced).out
 
 
-def test_lines_for_a_program_are_neither_wrapped_nor_cut(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_lines_for_a_program_are_neither_wrapped_nor_cut(tmp_path, command_line):
     url = empty_file(tmp_path / "store.db")
     name, text = f"codex:{'0123456789' * 6}", "many words " * 30
     with Store.open(url) as store:
@@ -350,9 +332,7 @@ def test_lines_for_a_program_are_neither_wrapped_nor_cut(
     assert max(map(len, run("show", "last").out.splitlines())) <= 80
 
 
-def test_command_leaves_the_process_as_it_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_leaves_the_process_as_it_was(tmp_path, caplog, capsys):
     """Its errors are lines on stderr, and the library's warnings reach the program afterwards."""
     database = empty_file(tmp_path / "store.db")
     with Store.open(database) as store, redirect_stdout(io.StringIO()) as shown:
@@ -377,7 +357,7 @@ class InterruptedReader(io.StringIO):
         return super().write(text)
 
 
-def test_interrupt_in_a_called_command_is_raised(tmp_path: Path) -> None:
+def test_interrupt_in_a_called_command_is_raised(tmp_path):
     database = empty_file(tmp_path / "store.db")
     with Store.open(database) as store:
         chat = store.create()

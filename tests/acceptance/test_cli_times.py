@@ -31,7 +31,7 @@ def cet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("cet")
-def test_time_is_shown_in_the_zone_of_its_season() -> None:
+def test_time_is_shown_in_the_zone_of_its_season():
     assert zoned_time(0) == "1970-01-01 01:00:00 CET"
     assert zoned_time(NOON) == "2026-01-01 13:00:00 CET"
     assert zoned_time(SUMMER) == "2026-07-01 14:00:00 CEST"
@@ -51,12 +51,12 @@ def test_time_is_shown_in_the_zone_of_its_season() -> None:
         ("2h ago", datetime(2026, 1, 1, 10, tzinfo=UTC)),
     ],
 )
-def test_typed_time_is_local_unless_it_has_a_zone(text: str, meant: datetime) -> None:
+def test_typed_time_is_local_unless_it_has_a_zone(text, meant):
     assert points.target("--as-of", text, NOON) == meant
     assert points.parse_moment("--since", text, NOON) == meant
 
 
-def test_length_of_time_is_a_time_before_now() -> None:
+def test_length_of_time_is_a_time_before_now():
     now = datetime.fromtimestamp(NOON / 1_000, UTC)
     assert points.parse_moment("--since", "30d", NOON) == now - timedelta(days=30)
     assert points.parse_moment("--since", "1h 30m", NOON) == now - timedelta(minutes=90)
@@ -78,7 +78,7 @@ def run(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     return made
 
 
-def test_screens_name_the_zone(run: CommandLine) -> None:
+def test_screens_name_the_zone(run):
     assert "2026-01-01 CET" in run("audit", "one").out
     assert "13:01:00" in run("audit", "one").out
     assert "2026-01-01 13:02:00 CET" in run("show", "one").out
@@ -86,7 +86,7 @@ def test_screens_name_the_zone(run: CommandLine) -> None:
         assert "2026-01-01 12:02:00 UTC" in run(*words).out
 
 
-def test_times_of_screens_can_be_typed(run: CommandLine) -> None:
+def test_times_of_screens_can_be_typed(run):
     assert run("show", "one", "--as-of", "2026-01-01 13:01", "--json").document["seq"] == 1
     given = ("show", "one", "--as-of", "2026-01-01 12:01", "--json")
     assert run(*given).document["seq"] == 0

@@ -41,7 +41,7 @@ def line(done: Done) -> str:
 
 
 @pytest.mark.parametrize("kind", ["summary", "marker"])
-def test_undo_of_a_plan_keeps_later_messages(kind: str, chat: Session, run: CommandLine) -> None:
+def test_undo_of_a_plan_keeps_later_messages(kind, chat, run):
     make = Plan.condense if kind == "summary" else Plan.truncate
     seq = chat.commit(make(chat.view(), [4, 5, 6], "S")).seq
     chat.append("user", "Go on.")
@@ -59,7 +59,7 @@ def test_undo_of_a_plan_keeps_later_messages(kind: str, chat: Session, run: Comm
     assert seqs(chat) == [*range(1, 10), 11]
 
 
-def test_undo_of_a_rewind_with_later_messages_is_refused(chat: Session, run: CommandLine) -> None:
+def test_undo_of_a_rewind_with_later_messages_is_refused(chat, run):
     summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
     chat.uncover(summary)
     chat.append("user", "One.")
@@ -76,7 +76,7 @@ def test_undo_of_a_rewind_with_later_messages_is_refused(chat: Session, run: Com
     assert (refused.code, "1 entry came after rewind 15" in refused.err) == (Code.REFUSED, True)
 
 
-def test_undo_with_a_stale_version_is_refused(chat: Session, run: CommandLine) -> None:
+def test_undo_with_a_stale_version_is_refused(chat, run):
     chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S"))
     stale = run("undo", "one", "--expected-seq", "3")
     assert (stale.code, "Expected head 3" in stale.err) == (Code.REFUSED, True)
@@ -85,7 +85,7 @@ def test_undo_with_a_stale_version_is_refused(chat: Session, run: CommandLine) -
 @pytest.mark.parametrize(
     "words", ["rewind one --to 4", "undo one", "uncover one 10", "rewind one --to 2"]
 )
-def test_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: CommandLine) -> None:
+def test_dry_run_foresees_and_writes_nothing(words, chat, run):
     chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S"))
     if words == "rewind one --to 2":
         chat.rewind(to=8)
@@ -103,12 +103,12 @@ def test_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: Com
     assert last == (None if done["uncovered"] else done["last"])
 
 
-def test_rewind_to_the_beginning_shows_an_empty_view(chat: Session, run: CommandLine) -> None:
+def test_rewind_to_the_beginning_shows_an_empty_view(chat, run):
     assert "The view is empty." in run("rewind", "one", "--to", "0").out
     assert line(run("undo", "one")).startswith("Undid rewind 10 of one. 9 messages came back.")
 
 
-def test_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) -> None:
+def test_tools_output_is_shown_with_its_tool(chat, run):
     assert "ends with: 3 tool ← run (100 B) x x" in line(run("rewind", "one", "--to", "3"))
     chat.rewind(to=2)
     shown = run("diff", "one", "9").out
@@ -116,7 +116,7 @@ def test_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) ->
     assert "unknown" not in shown
 
 
-def test_undo_takes_back_the_newest_change_of_the_view() -> None:
+def test_undo_takes_back_the_newest_change_of_the_view():
     hiding = Control(5, Kind.SUMMARY, hides=((2, 3),))
     log = [hiding, Control(6, Kind.UNCOVERING, uncovers=(5,))]
     assert last_change([]) is None

@@ -103,9 +103,7 @@ def messages(store: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_agent_killed_at_any_moment_continues_where_it_was(
-    agent: AgentProcess, model: ModelServer, tool: Path, engine: str, request: pytest.FixtureRequest
-) -> None:
+def test_agent_killed_at_any_moment_continues_where_it_was(agent, model, tool, engine, request):
     if engine == "postgres":
         agent.store = request.getfixturevalue("postgres_url")
     model.script += [Hang(begun=True), Scripted(), Hang()]
@@ -132,7 +130,7 @@ def test_agent_killed_at_any_moment_continues_where_it_was(
     assert [len(it.body["messages"]) for it in model.requests] == [1, 1, 3, 3]
 
 
-def test_new_prompt_closes_the_waiting_calls(agent: AgentProcess, model: ModelServer) -> None:
+def test_new_prompt_closes_the_waiting_calls(agent, model):
     shown = agent("run ls", "/rewind 4", "Do not run it.")
     assert "Enter continues > " in shown
     *_, last = model.requests[2].body["messages"]
@@ -140,9 +138,7 @@ def test_new_prompt_closes_the_waiting_calls(agent: AgentProcess, model: ModelSe
     assert last["content"][1]["text"] == "Do not run it."
 
 
-def test_prompt_that_is_too_long_is_cut_and_sent_again(
-    agent: AgentProcess, model: ModelServer
-) -> None:
+def test_prompt_that_is_too_long_is_cut_and_sent_again(agent, model):
     agent(f"write a.txt {'one two three ' * 400}; read a.txt; read a.txt; read a.txt")
     model.script += [too_long(9_000, 8_000)]
     before = len(model.requests)
@@ -155,7 +151,7 @@ def test_prompt_that_is_too_long_is_cut_and_sent_again(
     assert sum("one two three" in content for _, content in messages(agent.store)) >= 5
 
 
-def test_agent_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> None:
+def test_agent_condenses_and_uncovers(agent, model):
     agent.env["MODEL_MAX_CONTEXT_TOKENS"] = "16000"
     shown = agent(*[f"write {name}.txt {f'{name} ' * 4_000}" for name in "ab"], "read a.txt")
     assert shown.count("All of it is done.") == 3
@@ -174,7 +170,7 @@ def test_agent_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -
         assert len(chat.view().messages) == 12
 
 
-def test_rewind_and_undo_move_the_conversation_and_the_files(agent: AgentProcess) -> None:
+def test_rewind_and_undo_move_the_conversation_and_the_files(agent):
     def files() -> dict[str, str]:
         return {path.name: path.read_text() for path in agent.folder.iterdir()}
 
@@ -197,7 +193,7 @@ def test_rewind_and_undo_move_the_conversation_and_the_files(agent: AgentProcess
     assert "taken back by " in agent("/history")
 
 
-def test_files_that_were_not_moved_yet_are_moved_at_the_next_start(agent: AgentProcess) -> None:
+def test_files_that_were_not_moved_yet_are_moved_at_the_next_start(agent):
     agent("write a.txt one", "write a.txt two")
     with Store.open(agent.store) as store:
         store.session(store.sessions()[0].session_id).rewind(to=7)
@@ -209,7 +205,7 @@ def test_files_that_were_not_moved_yet_are_moved_at_the_next_start(agent: AgentP
     assert (agent.folder / "a.txt").read_text() == "by hand"
 
 
-def test_files_that_cannot_be_moved_are_reported_once(agent: AgentProcess) -> None:
+def test_files_that_cannot_be_moved_are_reported_once(agent):
     agent("write a.txt one")
     with Store.open(agent.store) as store:
         store.session(store.sessions()[0].session_id).rewind(to=2)
@@ -219,7 +215,7 @@ def test_files_that_cannot_be_moved_are_reported_once(agent: AgentProcess) -> No
     assert shown.count("All of it is done.") == 1
 
 
-def test_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
+def test_fork_is_rewound_with_its_files(agent):
     agent("write a.txt one", "write a.txt two")
     shown = agent("/fork", "/rewind 7", "write b.txt three", "/history")
     assert (agent.folder / "a.txt").read_text() == "one"
@@ -236,7 +232,7 @@ def test_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
         assert [info.messages for info in store.sessions()] == [0, 8, 12, 8]
 
 
-def test_search_finds_what_was_rewound(agent: AgentProcess) -> None:
+def test_search_finds_what_was_rewound(agent):
     agent("write a.txt a needle in it", "/rewind")
     shown = agent("/search needle", "/search hay", "/nothing")
     assert re.search(r"^> \w+ 2  user, .+\n  write a.txt a needle in it$", shown, re.MULTILINE)
@@ -244,7 +240,7 @@ def test_search_finds_what_was_rewound(agent: AgentProcess) -> None:
     assert "/rewind [N]    go back" in shown
 
 
-def test_another_provider_continues_the_session(agent: AgentProcess, model: ModelServer) -> None:
+def test_another_provider_continues_the_session(agent, model):
     with ModelsServer() as other:
         agent.env |= {"OPENAI_BASE_URL": f"{other.url}/v1", "OPENAI_API_KEY": "none"}
         shown = agent("write a.txt one", "/model openai:gpt-5", "Look.")
@@ -259,12 +255,12 @@ def test_another_provider_continues_the_session(agent: AgentProcess, model: Mode
     assert model.refused == 0
 
 
-def test_replies_cannot_act_on_the_terminal(agent: AgentProcess, model: ModelServer) -> None:
+def test_replies_cannot_act_on_the_terminal(agent, model):
     model.script += [Answer("a\x1b[2Jb\x9b3Jc")]
     assert "a[2Jb3Jc" in agent("Hello.")
 
 
-def test_error_of_the_provider_ends_no_session(agent: AgentProcess, model: ModelServer) -> None:
+def test_error_of_the_provider_ends_no_session(agent, model):
     model.script += [Refused(403, "permission_error", "Not today.")]
     shown = agent("write a.txt one", "")
     assert "Not today." in shown
@@ -288,7 +284,7 @@ class CutOff(Scripted):
         exchange.stream(made)
 
 
-def test_call_that_was_cut_off_is_not_executed(agent: AgentProcess, model: ModelServer) -> None:
+def test_call_that_was_cut_off_is_not_executed(agent, model):
     model.script += [CutOff()]
     agent("write a.txt one; write b.txt two")
     assert [path.name for path in agent.folder.iterdir()] == ["b.txt"]
@@ -326,9 +322,7 @@ def begun(model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("is_begun", [True, False])
-def test_program_runs_only_after_confirmation(
-    begun: Any, tmp_path: Path, answer: bool, is_begun: bool
-) -> None:
+def test_program_runs_only_after_confirmation(begun, tmp_path, answer, is_begun):
     """A program runs only if the person agrees; so does one that was interrupted, again."""
     with recorded(str(tmp_path / "store.db")) as chat:
         if is_begun:
@@ -341,7 +335,7 @@ def test_program_runs_only_after_confirmation(
     assert bool(result.get("is_error")) != answer
 
 
-def test_confirmation_shows_the_whole_program(begun: Any, capsys: Any, tmp_path: Path) -> None:
+def test_confirmation_shows_the_whole_program(begun, capsys, tmp_path):
     """Also if it is long: what is asked for may be at its end."""
     long = ["echo", "x" * 300, "the end"]
     with recorded(str(tmp_path / "store.db")) as chat:
@@ -376,7 +370,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("path", HOSTILE)
-def test_paths_outside_the_folder_are_refused(place: Any, tmp_path: Path, path: Any) -> None:
+def test_paths_outside_the_folder_are_refused(place, tmp_path, path):
     for name, given in (
         ("read", {}),
         ("write", {"text": "changed"}),
@@ -388,7 +382,7 @@ def test_paths_outside_the_folder_are_refused(place: Any, tmp_path: Path, path: 
     assert (tmp_path / "secret.txt").read_text() == "secret"
 
 
-def test_tools_describe_their_errors_to_the_model(place: Any) -> None:
+def test_tools_describe_their_errors_to_the_model(place):
     from workspace import LIMIT  # noqa: PLC0415 - on the path in these tests only
 
     for name, given in (
@@ -415,7 +409,7 @@ def test_tools_describe_their_errors_to_the_model(place: Any) -> None:
     assert output == "x" * LIMIT + "\n[1 more characters]"
 
 
-def test_program_is_bounded_in_time_and_output(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_bounded_in_time_and_output(place, monkeypatch):
     """In time and output. It sees no API key, gets no input, and leaves nothing running."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     import workspace  # noqa: PLC0415 - on the path in these tests only
@@ -448,7 +442,7 @@ def is_closed(reader: int) -> bool:
         return False
 
 
-def test_folder_with_another_repository_is_kept(place: Any) -> None:
+def test_folder_with_another_repository_is_kept(place):
     """A file that git cannot add stops no checkpoint; the person's repository is untouched."""
     own = ["git", "-C", str(place.folder)]
     subprocess.run([*own, "init", "--quiet"], check=True)
@@ -463,7 +457,7 @@ def test_folder_with_another_repository_is_kept(place: Any) -> None:
     assert not subprocess.check_output([*own, "log", "--all", "--oneline"])
 
 
-def test_scripted_model_needs_no_key(process: Any) -> None:
+def test_scripted_model_needs_no_key(process):
     _, shown = process
     written, checked, corrected = "double.py has 43 ", "AssertionError: 9", "| All is well."
     assert shown.index(written) < shown.index(checked) < shown.index(corrected)
@@ -471,15 +465,13 @@ def test_scripted_model_needs_no_key(process: Any) -> None:
     assert re.search(r"^ +2 \S+ user +visible +Double a number\.$", shown, re.MULTILINE)
 
 
-def test_documentation_shows_the_code() -> None:
+def test_documentation_shows_the_code():
     page = (ROOT / "docs" / "guide" / "coding-agent.md").read_text()
-    shown = re.findall(r"^```python\n(def .*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(shown) == 2
-    code = (EXAMPLE / "agent.py").read_text()
-    assert all(textwrap.indent(excerpt, " " * 4) in code for excerpt in shown)
+    (shown,) = re.findall(r"^```python\n(def .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert textwrap.indent(shown, " " * 4) in (EXAMPLE / "agent.py").read_text()
 
 
-def test_readme_and_the_documentation_have_every_command() -> None:
+def test_readme_and_the_documentation_have_every_command():
     document = ast.get_docstring(ast.parse((EXAMPLE / "__main__.py").read_text())) or ""
     commands = set(re.findall(r"^(/\w+)", document, re.MULTILINE))
     assert len(commands) == 8
@@ -488,6 +480,6 @@ def test_readme_and_the_documentation_have_every_command() -> None:
         assert commands - listed == set(), page
 
 
-def test_agent_is_short() -> None:
+def test_agent_is_short():
     """Under 300 lines, as `wc -l` counts them."""
     assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) < 300

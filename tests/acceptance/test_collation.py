@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
                 yield server.empty(DATABASE.format(locale))
 
 
-def test_collation_of_a_language_ignores_punctuation(url: str) -> None:
+def test_collation_of_a_language_ignores_punctuation(url):
     """Why it matters: `request:bytes` does not stand between `request:` and `request;` then."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
@@ -48,7 +48,7 @@ def test_collation_of_a_language_ignores_punctuation(url: str) -> None:
     assert is_language is not as_code_points
 
 
-def test_estimates_and_drift_are_found_again(url: str) -> None:
+def test_estimates_and_drift_are_found_again(url):
     with Store.open(url) as store:
         chat = store.create("s")
         fill(chat, 1)
@@ -61,7 +61,7 @@ def test_estimates_and_drift_are_found_again(url: str) -> None:
         assert (drift.calls, drift.estimated, drift.reported) == (1, 41, 900)
 
 
-def test_ids_sort_by_code_point(url: str) -> None:
+def test_ids_sort_by_code_point(url):
     with Store.open(url) as store:
         names = ["a-b", "aB", "a_b", "ab", "Ab", "a b"]
         for name in names:

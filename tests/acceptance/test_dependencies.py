@@ -13,7 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = ("anthropic", "gemini", "mcp", "openai", "postgres", "web")
 
 
-def test_oldest_version_of_each_dependency_is_tested() -> None:
+def test_oldest_version_of_each_dependency_is_tested():
     pinned = {
         canonicalize_name(found[1]): Version(found[2])
         for found in re.finditer(

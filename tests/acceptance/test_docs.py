@@ -76,12 +76,8 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def needs_postgres(page: Path) -> bool:
-    return any(block.mark == "postgres" for block in blocks(page))
-
-
-def asks_models(page: Path) -> bool:
-    return any(block.mark == "models" for block in blocks(page))
+def has(page: Path, mark: str) -> bool:
+    return any(block.mark == mark for block in blocks(page))
 
 
 def run(page: Path) -> None:
@@ -131,27 +127,23 @@ EXECUTED = [page for page in WITH_PYTHON if page not in FRAMEWORKS]
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
-def test_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("page", [p for p in EXECUTED if not has(p, "postgres")], ids=name_of)
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
-    if asks_models(page):
+    if has(page, "models"):
         request.getfixturevalue("models")
     run(page)
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("page", [p for p in EXECUTED if needs_postgres(p)], ids=name_of)
-def test_code_of_a_page_runs_on_postgres(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
-) -> None:
+@pytest.mark.parametrize("page", [p for p in EXECUTED if has(p, "postgres")], ids=name_of)
+def test_code_of_a_page_runs_on_postgres(page, tmp_path, monkeypatch, postgres_url):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", postgres_url)
     run(page)
 
 
-def test_readme_and_guides_are_executed() -> None:
+def test_readme_and_guides_are_executed():
     executed = {name_of(page) for page in EXECUTED}
     guides = {name_of(page) for page in (DOCS / "guide").glob("*.md")}
     guides |= {f"docs/operations/{page}.md" for page in ("index", "postgres", "erasing")}
@@ -159,14 +151,14 @@ def test_readme_and_guides_are_executed() -> None:
     assert executed >= {"README.md", *guides, *(f"docs/{page}.md" for page in core)}
 
 
-def test_readme_is_short_and_begins_with_twelve_lines_of_code() -> None:
+def test_readme_is_short_and_begins_with_twelve_lines_of_code():
     first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
     assert len(first.text.splitlines()) <= 12
     assert len((ROOT / "README.md").read_text().splitlines()) < 120
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_code_blocks_are_of_known_kinds(page: Path) -> None:
+def test_code_blocks_are_of_known_kinds(page):
     for block in blocks(page):
         place = f"{name_of(page)}:{block.line}"
         assert block.language in {"diff", "python", "text", "shell", "sql"}, place
@@ -183,7 +175,7 @@ def test_code_blocks_are_of_known_kinds(page: Path) -> None:
             ), place
 
 
-def test_every_target_that_a_page_names_exists() -> None:
+def test_every_target_that_a_page_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         named = set(re.findall(r"`make ([a-z-]+)`", page.read_text()))
@@ -199,23 +191,23 @@ def test_every_target_that_a_page_names_exists() -> None:
             assert (ROOT / example).exists(), name_of(page)
 
 
-def test_links_of_pages_outside_the_site_lead_somewhere() -> None:
+def test_links_of_pages_outside_the_site_lead_somewhere():
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / name).read_text()):
             assert target.startswith("https://") or (ROOT / target).exists(), f"{name}: {target}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_tables_made_from_the_code_are_current(page: Path) -> None:
+def test_tables_made_from_the_code_are_current(page):
     assert page.read_text() == renewed(page)
 
 
-def test_every_table_is_on_a_page() -> None:
+def test_every_table_is_on_a_page():
     found = [table[2] for page in PAGES for table in TABLE.finditer(page.read_text())]
     assert sorted(found) == sorted(TABLES)
 
 
-def test_every_error_is_in_the_table() -> None:
+def test_every_error_is_in_the_table():
     shown = set(re.findall(r"^\| `(\w+)`", error_table(), re.MULTILINE))
     kinds = _subclasses(errors.RooContextError)
     # Those of the web server are in the reference of the HTTP API.
@@ -224,7 +216,7 @@ def test_every_error_is_in_the_table() -> None:
     assert shown == found
 
 
-def test_every_public_class_has_a_page_with_its_methods() -> None:
+def test_every_public_class_has_a_page_with_its_methods():
     for kind in api.classes():
         (page,) = [
             text for path, text in generated().items() if text.startswith(f"# {kind.__name__}\n")
@@ -235,14 +227,14 @@ def test_every_public_class_has_a_page_with_its_methods() -> None:
     assert set(roocontext.__all__) <= named
 
 
-def test_every_public_class_and_method_has_a_docstring() -> None:
+def test_every_public_class_and_method_has_a_docstring():
     for kind in api.classes():
         assert inspect.getdoc(kind), kind
         for name in api.methods(kind):
             assert inspect.getdoc(getattr(kind, name)), (kind, name)
 
 
-def test_every_public_name_of_a_module_has_a_section_with_a_docstring() -> None:
+def test_every_public_name_of_a_module_has_a_section_with_a_docstring():
     for module in api.MODULES:
         page = generated()[f"{api.FOLDER}/module-{module.rpartition('.')[2]}.md"]
         for name in api.module_names(module):
@@ -251,18 +243,18 @@ def test_every_public_name_of_a_module_has_a_section_with_a_docstring() -> None:
             assert inspect.getdoc(member) or not callable(member), name
 
 
-def test_every_exported_name_can_be_imported() -> None:
+def test_every_exported_name_can_be_imported():
     assert len(roocontext.__all__) == len(set(roocontext.__all__))
     assert all(getattr(roocontext, name) for name in roocontext.__all__)
 
 
 @pytest.mark.parametrize("table", sorted(ALIKE))
-def test_every_column_of_a_table_is_documented(table: str) -> None:
+def test_every_column_of_a_table_is_documented(table):
     assert documented_columns(table) == [column.name for column in metadata.tables[table].columns]
 
 
 @pytest.mark.parametrize("view", ["messages", "effective_history"])
-def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None:
+def test_every_column_of_a_view_is_documented(view, tmp_path):
     path = tmp_path / "store.db"
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -270,7 +262,7 @@ def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None
     assert documented_columns(view) == columns
 
 
-def test_every_index_of_the_schema_is_documented() -> None:
+def test_every_index_of_the_schema_is_documented():
     page = (DOCS / "reference" / "schema.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)` \(", page.split("## Indexes")[1], re.MULTILINE))
     tables = with_indexes().tables.values()
@@ -278,7 +270,7 @@ def test_every_index_of_the_schema_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", ["architecture", "contributing"])
-def test_every_file_that_a_page_names_exists(page: str) -> None:
+def test_every_file_that_a_page_names_exists(page):
     named = set(re.findall(r"`([\w./]+\.(?:py|sql))`", (DOCS / f"{page}.md").read_text()))
     folders = ("roocontext", "migrations", "tests", "tools")
     existing = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
@@ -286,21 +278,21 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
     assert missing - {"migrations/versions/NNNN_name.py"} == set()
 
 
-def test_every_folder_is_in_the_drawing_of_the_architecture() -> None:
+def test_every_folder_is_in_the_drawing_of_the_architecture():
     drawing = (DOCS / "architecture.md").read_text().split("```")[1]
     folders = {path.parent.name for path in (ROOT / "roocontext").rglob("*.*")}
     folders -= {"roocontext", "__pycache__"}
     assert [name for name in sorted(folders) if f"{name}/" not in drawing] == []
 
 
-def test_every_helper_of_the_tests_is_in_their_index() -> None:
+def test_every_helper_of_the_tests_is_in_their_index():
     folder = ROOT / "tests" / "support"
     helpers = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     rows = [line.split("|")[2] for line in (folder / "README.md").read_text().splitlines()[6:]]
     assert helpers - set(re.findall(r"`(\w+)`", "".join(rows))) == set()
 
 
-def test_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
+def test_grants_of_the_guide_suffice_for_an_agent(postgres_url):
     (grants,) = [
         block.text
         for block in blocks(DOCS / "operations" / "postgres.md")
@@ -337,11 +329,12 @@ def _work_as(url: Any) -> None:
 
 
 def documented_columns(table: str) -> list[str]:
-    """The first column of the table below the heading of a database table."""
+    """The first cells of the table below the heading of a database table."""
     page = (DOCS / "reference" / "schema.md").read_text()
     section = re.search(rf"^### `{table}`\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
     assert section, f"{table} has no section"
-    return re.findall(r"^\| `(\w+)` ", section[1], re.MULTILINE)
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section[1], re.MULTILINE)
+    return [column for cell in cells for column in re.findall(r"\w+", cell)]
 
 
 def error_table() -> str:

@@ -21,7 +21,7 @@ from roocontext.mcp.tools import answer_text, cut_texts
 from roocontext.reports.document import as_json
 from roocontext.reports.history import audit_rows, effective_history
 from roocontext.reports.why import why
-from support.cli_process import CommandLine, refused
+from support.cli_process import refused
 from support.dialogue import fill
 
 HOSTILE = '../../etc/passwd?id=x#y%2F {"jsonrpc"} \u2028 .. \x1b[31m'
@@ -66,7 +66,7 @@ def ask(store: Store, tool: str, *, allow_write: bool = False, **given: Any) -> 
     return content.text if answer.is_error else json.loads(content.text)
 
 
-def test_answers_are_the_documents_of_the_command_line(store: Store) -> None:
+def test_answers_are_the_documents_of_the_command_line(store):
     chat = store.session("parser")
     rows = [as_json(row) for row in audit_rows(chat)]
     assert ask(store, "read_history", session="pars") == {"entries": rows, "next": None}
@@ -87,7 +87,7 @@ def test_answers_are_the_documents_of_the_command_line(store: Store) -> None:
 
 
 @on_a_file
-def test_no_tool_writes_unless_it_is_allowed(store: Store) -> None:
+def test_no_tool_writes_unless_it_is_allowed(store):
     async def tools(client: Client) -> dict[str, Any]:
         return {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
 
@@ -101,7 +101,7 @@ def test_no_tool_writes_unless_it_is_allowed(store: Store) -> None:
     assert store.session("parser").head() == head
 
 
-def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
+def test_messages_are_appended_and_sessions_rewound(store):
     chat = store.session("parser")
     said = {"session": "parser", "content": "hello", "client_id": "c1"}
     receipt = ask(store, "append", **said, allow_write=True)
@@ -129,7 +129,7 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
         [{"type": "text", "text": "x"}],
     ],
 )
-def test_appended_text_that_is_json_stays_a_text(store: Store, content: Any) -> None:
+def test_appended_text_that_is_json_stays_a_text(store, content):
     ask(store, "append", session="parser", content=content, allow_write=True)
     assert store.session("parser").view().messages[-1].content == content
 
@@ -154,16 +154,14 @@ def test_appended_text_that_is_json_stays_a_text(store: Store, content: Any) -> 
         ("append", {"session": "parser"}, "InvalidOption (usage): Wrong arguments: content"),
     ],
 )
-def test_errors_have_names_and_no_content(
-    store: Store, tool: str, given: dict[str, Any], error: str
-) -> None:
+def test_errors_have_names_and_no_content(store, tool, given, error):
     said = ask(store, tool, **given, allow_write=True)
     assert error in said
     assert "message 1" not in said
 
 
 @on_a_file
-def test_hostile_content_does_not_break_the_protocol(store: Store) -> None:
+def test_hostile_content_does_not_break_the_protocol(store):
     chat = store.create(HOSTILE, title=HOSTILE)
     deep: Any = NASTY
     for _ in range(490):
@@ -185,7 +183,7 @@ def test_hostile_content_does_not_break_the_protocol(store: Store) -> None:
 
 
 @on_a_file
-def test_resource_of_no_session_is_refused(store: Store) -> None:
+def test_resource_of_no_session_is_refused(store):
     async def read(client: Client) -> None:
         for name, words in (("nobody", "There is no session 'nobody'"), ("%00", "holds NUL")):
             with pytest.raises(MCPError, match=words):
@@ -194,7 +192,7 @@ def test_resource_of_no_session_is_refused(store: Store) -> None:
     talk(store, read)
 
 
-def test_server_of_an_owner_shows_no_others(store: Store, database: str) -> None:
+def test_server_of_an_owner_shows_no_others(store, database):
     with Store.open(database, owner="mallory") as mallory:
         for tool, given in (
             ("show_session", {}),
@@ -221,7 +219,7 @@ async def resources(client: Client) -> list[str]:
 
 
 @on_a_file
-def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
+def test_long_texts_are_cut_in_the_middle(store):
     store.create("long").append("user", "a" * 5_000 + "b" * 5_000)
     (row,) = ask(store, "read_history", session="long", longest=100)["entries"]
     assert row["content"] == f"{'a' * 50}\n[9,900 characters left out]\n{'b' * 50}"
@@ -229,7 +227,7 @@ def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
     assert len(whole["content"]) == 10_000
 
 
-def test_texts_are_cut_at_any_depth() -> None:
+def test_texts_are_cut_at_any_depth():
     assert cut_texts([{"a": ["x" * 9, 1, None, True]}], 8) == [
         {"a": ["xxxx\n[1 characters left out]\nxxxx", 1, None, True]}
     ]
@@ -254,7 +252,7 @@ async def serves(client: Client) -> None:
 
 
 @on_a_file
-def test_server_answers_by_stdio(store: Store, database: str) -> None:
+def test_server_answers_by_stdio(store, database):
     program, *arguments = command("--db", database)
     parameters = StdioServerParameters(command=program, args=arguments)
 
@@ -290,7 +288,7 @@ def by_http(*arguments: str, **env: str) -> Iterator[int]:
 
 
 @on_a_file
-def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None:
+def test_server_answers_by_http_on_loopback(store, database):
     store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
     with by_http(ROOCONTEXT_DB=database) as port:
         asyncio.run(_by_http(f"http://127.0.0.1:{port}/mcp"))
@@ -299,7 +297,7 @@ def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None
 
 
 @on_a_file
-def test_http_server_with_a_token_answers_only_who_sends_it(store: Store, database: str) -> None:
+def test_http_server_with_a_token_answers_only_who_sends_it(store, database):
     token = "t" * 40
     with by_http("--db", database, ROOCONTEXT_TOKEN=token) as port:
         for wrong in ("", "Authorization: Bearer wrong", f"Authorization: {token}"):
@@ -309,7 +307,7 @@ def test_http_server_with_a_token_answers_only_who_sends_it(store: Store, databa
 
 
 @on_a_file
-def test_short_token_is_refused(run: CommandLine) -> None:
+def test_short_token_is_refused(run):
     done = run("mcp", "--http", "1", env={"ROOCONTEXT_TOKEN": "short"})
     refused(done, Code.USAGE, "at least 32 characters")
 

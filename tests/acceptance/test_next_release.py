@@ -41,7 +41,7 @@ def upgraded(raw: Raw, release: NextRelease) -> Raw:
     return raw
 
 
-def test_newer_schema_is_used_by_an_older_release(upgraded: Raw) -> None:
+def test_newer_schema_is_used_by_an_older_release(upgraded):
     for upgrade in (True, False):
         with Store.open(upgraded.url, upgrade=upgrade) as store:
             _everything(store)
@@ -50,9 +50,7 @@ def test_newer_schema_is_used_by_an_older_release(upgraded: Raw) -> None:
         assert store.sessions()
 
 
-def test_open_store_works_on_after_the_next_release_has_upgraded_it(
-    raw: Raw, release: NextRelease
-) -> None:
+def test_open_store_works_on_after_the_next_release_has_upgraded_it(raw, release):
     with Store.open(raw.url) as store:
         _everything(store)  # with every statement prepared
         release.upgrade(raw.url)
@@ -68,9 +66,7 @@ def test_open_store_works_on_after_the_next_release_has_upgraded_it(
         assert raw.run("SELECT count(*) FROM stamps") == [(5,)]
 
 
-def test_writers_and_readers_lose_nothing_while_another_process_upgrades(
-    raw: Raw, release: NextRelease
-) -> None:
+def test_writers_and_readers_lose_nothing_while_another_process_upgrades(raw, release):
     ended = Event()
     with Store.open(raw.url) as store, ThreadPoolExecutor(6) as threads:
         chats = [store.create(f"chat {number}") for number in range(3)]
@@ -96,9 +92,7 @@ def test_writers_and_readers_lose_nothing_while_another_process_upgrades(
 
 @pytest.mark.parametrize("raw", everyday(["postgres"], ["file", "postgres"]), indirect=True)
 @pytest.mark.usefixtures("forked_writers")
-def test_every_promise_is_kept_while_another_process_upgrades(
-    raw: Raw, release: NextRelease
-) -> None:
+def test_every_promise_is_kept_while_another_process_upgrades(raw, release):
     Store.open(raw.url).close()
     upgrading = release.start(raw.url, appends=1)
     report = examine("support.reference_store:Reference", raw.url)
@@ -111,9 +105,7 @@ def test_every_promise_is_kept_while_another_process_upgrades(
 
 
 @pytest.mark.parametrize("raw", ["postgres"], indirect=True)
-def test_upgrade_gives_up_rather_than_let_writers_wait_for_a_long_reader(
-    raw: Raw, release: NextRelease
-) -> None:
+def test_upgrade_gives_up_rather_than_let_writers_wait_for_a_long_reader(raw, release):
     """A dump reads every table in one transaction: who wants to alter one waits for its end."""
     with Store.open(raw.url, lock_timeout=5) as store:
         chat = store.create("chat")
@@ -137,7 +129,7 @@ def test_upgrade_gives_up_rather_than_let_writers_wait_for_a_long_reader(
 
 
 @pytest.mark.parametrize("raw", ["file"], indirect=True)
-def test_check_for_an_upgrade_is_answered_by_the_exit_code(raw: Raw, release: NextRelease) -> None:
+def test_check_for_an_upgrade_is_answered_by_the_exit_code(raw, release):
     check = ("db", "upgrade", "--check", "--db", raw.url)
     assert release.command(*check) == (1, "The schema has to be created, to version 0002.\n")
     assert raw.run("SELECT name FROM sqlite_master") == []
@@ -153,7 +145,7 @@ def test_check_for_an_upgrade_is_answered_by_the_exit_code(raw: Raw, release: Ne
     assert (code, printed) == (0, "The schema is version 0002, with which this release works.\n")
 
 
-def test_doctor_notes_a_newer_schema_and_refuses_one_that_is_too_new(upgraded: Raw) -> None:
+def test_doctor_notes_a_newer_schema_and_refuses_one_that_is_too_new(upgraded):
     with Store.open(upgraded.url) as store:
         store.create("one").append("user", "hello")
     findings = {it.check: it for it in health.examined(upgraded.url)}
@@ -161,7 +153,7 @@ def test_doctor_notes_a_newer_schema_and_refuses_one_that_is_too_new(upgraded: R
     assert "0002" in findings["schema"].says
     assert "2 sessions" in findings["schema"].says
     assert findings["entries"].status == findings["triggers"].status == "ok"
-    _set_version(upgraded, "0002", "0.3.0")
+    upgraded.run("UPDATE roocontext_version SET version_num = '0002', oldest_release = '0.3.0'")
     (finding,) = [it for it in health.examined(upgraded.url) if it.check == "schema"]
     assert (finding.status, "0.3.0 or newer" in finding.says) == ("bad", True)
 
@@ -213,7 +205,3 @@ def _read_until(ended: Event, store: Store, chat: Session) -> bool:
 def _version(raw: Raw) -> tuple[Any, ...]:
     (row,) = raw.run("SELECT version_num, oldest_release FROM roocontext_version")
     return row
-
-
-def _set_version(raw: Raw, version: str, oldest: str) -> None:
-    raw.run(f"UPDATE roocontext_version SET version_num = '{version}', oldest_release = '{oldest}'")

@@ -15,7 +15,7 @@ import pytest
 from google import genai
 
 from roocontext import Session, Store
-from support.fake_models import ANSWER, ModelsServer
+from support.fake_models import ANSWER
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 # Strict, because the oldest SDK of OpenAI streams no other tools.
@@ -57,24 +57,12 @@ def events(form: str, request: Request) -> Any:
         return list(RESOURCES[form](client).create(**asked))
 
 
-def last_event(form: str, request: Request) -> Any:
-    return events(form, request)[-1].response
-
-
-def streamed(form: str, request: Request) -> Any:
+def streamed(form: str, request: Request, *, as_events: bool = False) -> Any:
     with (
         CLIENTS[form][0]() as client,
         RESOURCES[form](client).stream(**given(form, request)) as stream,
     ):
-        return getattr(stream, WHOLE[form])()
-
-
-def helpers_events(form: str, request: Request) -> Any:
-    with (
-        CLIENTS[form][0]() as client,
-        RESOURCES[form](client).stream(**given(form, request)) as stream,
-    ):
-        return list(stream)
+        return list(stream) if as_events else getattr(stream, WHOLE[form])()
 
 
 async def whole_async(form: str, request: Request) -> Any:
@@ -115,12 +103,12 @@ def dumped(ask: Callable[[Any], Any], **options: Any) -> Callable[[Any], Any]:
     return lambda request: ask(request).model_dump(mode="json", **options)
 
 
-WAYS = [whole, streamed, events, helpers_events, whole_async, streamed_async]
+WAYS = [whole, streamed, events, partial(streamed, as_events=True), whole_async, streamed_async]
 ASKED: dict[str, list[Callable[[Any], Any]]] = {
     form: [*(partial(way, form) for way in WAYS), dumped(partial(whole, form), exclude_unset=True)]
     for form in CLIENTS
 }
-ASKED["openai-responses"].append(partial(last_event, "openai-responses"))
+ASKED["openai-responses"].append(lambda request: events("openai-responses", request)[-1].response)
 ASKED["gemini"] = [gemini, gemini_streamed, gemini_async, gemini_async_streamed]
 ASKED["gemini"].append(dumped(gemini, by_alias=True, exclude_none=True))
 
@@ -140,7 +128,7 @@ def loop(session: Session, form: str, ask: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("form", ASKED)
-def test_reply_is_recorded_alike_however_it_came(models: ModelsServer, form: str) -> None:
+def test_reply_is_recorded_alike_however_it_came(models, form):
     with Store.open(":memory:") as store:
         recorded = []
         for ask in ASKED[form]:

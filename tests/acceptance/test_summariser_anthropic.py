@@ -11,11 +11,7 @@ import pytest
 
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.summarisers import (
-    Anthropic,
-    AsyncAnthropic,
-    ModelPrices,
-)
+from roocontext.summarisers import Anthropic, AsyncAnthropic, ModelPrices
 from support.fake_provider import (
     BLANK,
     EMPTY,

@@ -45,29 +45,29 @@ def seen(part: str) -> list[int]:
     return [int(line.split()[0]) for line in part.splitlines() if re.match(r" +\d+  \w", line)]
 
 
-def test_tour_prints_every_chapter_in_order(story: str) -> None:
+def test_tour_prints_every_chapter_in_order(story):
     titles = re.findall(r"^(\S.*)$", story, re.MULTILINE)
     assert [title.replace(" ", "-") for title in titles] == CHAPTERS
 
 
-def test_tour_leaves_no_files(tmp_path: Path) -> None:
+def test_tour_leaves_no_files(tmp_path):
     tour(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rewind_shows_what_was_hidden_and_the_undo_takes_it_back(story: str) -> None:
+def test_rewind_shows_what_was_hidden_and_the_undo_takes_it_back(story):
     assert seen(chapter(story, "Truncate")) == [2, 17, 12, 18, 15]
     assert seen(chapter(story, "Rewind")) == list(range(2, 12))
     assert seen(chapter(story, "Undo")) == [2, 17, 12, 18, 15]
     assert seen(chapter(story, "As-of")) == seen(chapter(story, "Clear")) == list(range(2, 16))
 
 
-def test_audit_lists_every_entry(story: str) -> None:
+def test_audit_lists_every_entry(story):
     assert seen(chapter(story, "Audit")) == list(range(1, 21))
     assert "ok: True" in chapter(story, "Verify")
 
 
-def test_given_database_keeps_the_sessions(tmp_path: Path) -> None:
+def test_given_database_keeps_the_sessions(tmp_path):
     path = tmp_path / "kept.db"
     tour(tmp_path, str(path))
     tour(tmp_path, str(path))

@@ -84,9 +84,7 @@ def _without_the_package(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_wheel_works_without_a_checkout(
-    engine: str, python: Path, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_wheel_works_without_a_checkout(engine, python, request, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     server = request.getfixturevalue("postgres") if engine == "postgres" else None
@@ -103,7 +101,7 @@ def test_wheel_works_without_a_checkout(
         assert (elsewhere / "agent.db").stat().st_size
 
 
-def test_every_migration_is_in_the_wheel(wheel: Path) -> None:
+def test_every_migration_is_in_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("roocontext/")}
     migrations = {
@@ -119,7 +117,7 @@ def test_every_migration_is_in_the_wheel(wheel: Path) -> None:
     assert packed == migrations | package
 
 
-def test_wheel_holds_only_the_package(wheel: Path) -> None:
+def test_wheel_holds_only_the_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
     assert {"roocontext"} == {top for top in tops if not top.endswith(".dist-info")}

@@ -23,59 +23,41 @@ SESSION = "adk-sessions:my app/u%2F1/one"
 Append = Callable[..., None]
 
 
-def said(author: str, text: str, *, at: float, invocation: str = "i1", **fields: Any) -> Event:
+def event(author: str, at: float, invocation: str = "i1", **fields: Any) -> Event:
+    return Event(id=f"e{at:g}", author=author, timestamp=at, invocation_id=invocation, **fields)
+
+
+def said(author: str, text: str, *, at: float, invocation: str = "i1") -> Event:
     role = "user" if author == "user" else "model"
     content = types.Content(role=role, parts=[types.Part(text=text)])
-    return Event(
-        author=author,
-        invocation_id=invocation,
-        id=f"e{at:g}",
-        timestamp=at,
-        content=content,
-        **fields,
-    )
+    return event(author, at, invocation, content=content)
 
 
-def called(at: float, invocation: str = "i1") -> list[Event]:
-    call = types.Part(
-        function_call=types.FunctionCall(id="c1", name="ls", args={"the_path": [1, None]}),
-        thought_signature=b"\x00\xffsig",
-    )
+def called(at: float) -> list[Event]:
+    call = types.FunctionCall(id="c1", name="ls", args={"the_path": [1, None]})
+    asks = types.Part(function_call=call, thought_signature=b"\x00\xffsig")
     response = types.FunctionResponse(id="c1", name="ls", response={"the_files": ["a.py"]})
     usage = types.GenerateContentResponseUsageMetadata(
         prompt_token_count=9, candidates_token_count=3, total_token_count=12
     )
+    asked = types.Content(role="model", parts=[asks])
+    answered = types.Content(role="user", parts=[types.Part(function_response=response)])
+    looked = EventActions(state_delta={"looked": True})
+    model = {"usage_metadata": usage, "model_version": "gemini-3-pro"}
     return [
-        Event(
-            id=f"e{at:g}",
-            author="agent",
-            invocation_id=invocation,
-            timestamp=at,
-            content=types.Content(role="model", parts=[call]),
-            usage_metadata=usage,
-            model_version="gemini-3-pro",
-        ),
-        Event(
-            id=f"e{at + 1:g}",
-            author="agent",
-            invocation_id=invocation,
-            timestamp=at + 1,
-            content=types.Content(role="user", parts=[types.Part(function_response=response)]),
-            actions=EventActions(state_delta={"looked": True}),
-        ),
+        event("agent", at, content=asked, **model),
+        event("agent", at + 1, content=answered, actions=looked),
     ]
 
 
 def compacted(summary: str, start: float, end: float, *, at: float) -> Event:
     content = types.Content(role="model", parts=[types.Part(text=summary)])
-    actions = EventActions(
-        compaction=EventCompaction(
-            start_timestamp=start, end_timestamp=end, compacted_content=content
-        )
-    )
-    return Event(
-        id=f"c{at:g}", author="user", invocation_id=f"i{at:g}", timestamp=at, actions=actions
-    )
+    covers = EventCompaction(start_timestamp=start, end_timestamp=end, compacted_content=content)
+    return event("user", at, f"i{at:g}", actions=EventActions(compaction=covers))
+
+
+def rewound(before: str, *, at: float) -> Event:
+    return event("user", at, f"i{at:g}", actions=EventActions(rewind_before_invocation_id=before))
 
 
 @pytest.fixture(params=["file", "sqlite service", "postgres"])
@@ -138,11 +120,9 @@ def test_session_is_imported_once_and_then_continued(store, source):
     rows = [row.entry for row in chat.audit() if row.visible]
     assert [row.ts for row in rows] == [1_000_250, 1_001_500, 1_002_500, 1_010_000]
     assert [row.role for row in rows] == ["user", "model", "user", "model"]
-    assert rows[1].model == "gemini-3-pro"
-    assert rows[1].usage["promptTokenCount"] == 9
+    assert (rows[1].model, rows[1].usage["promptTokenCount"]) == ("gemini-3-pro", 9)
     assert chat.pending() == []
-    sent = chat.messages(form="anthropic")
-    assert sent[1]["content"][0]["input"] == {"the_path": [1, None]}
+    assert chat.messages(form="anthropic")[1]["content"][0]["input"] == {"the_path": [1, None]}
 
 
 def test_content_is_sent_to_gemini_as_it_was(store, source):
@@ -160,9 +140,7 @@ def test_compaction_of_a_part_of_what_another_one_stands_for_is_a_note(store, so
     append(compacted("All.", 1, 2, at=3), compacted("The end.", 2, 2, at=4))
     imported(store, place)
     assert texts(store) == ["All."]
-    actions = EventActions(rewind_before_invocation_id="i3")
-    append(Event(id="r", author="user", invocation_id="i4", timestamp=5, actions=actions))
-    append(compacted("The end.", 2, 2, at=6))
+    append(rewound("i3", at=5), compacted("The end.", 2, 2, at=6))
     imported(store, place)
     assert texts(store) == ["first", "The end."]
 
@@ -173,9 +151,7 @@ def test_rewind_goes_back_to_before_the_invocation(store, source):
     append(said("user", "second", at=3, invocation="i2"))
     append(said("agent", "re second", at=4, invocation="i2"))
     imported(store, place)
-    actions = EventActions(rewind_before_invocation_id="i2")
-    append(Event(id="r", author="user", invocation_id="i3", timestamp=5, actions=actions))
-    append(said("user", "third", at=6, invocation="i4"))
+    append(rewound("i2", at=5), said("user", "third", at=6, invocation="i4"))
     (more,) = imported(store, place)
     assert (more.messages, more.controls) == (1, 1)
     assert texts(store) == ["first", "re first", "third"]

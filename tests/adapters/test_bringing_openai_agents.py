@@ -19,28 +19,23 @@ from roocontext.formats import import_paths
 from roocontext.formats.writing import SessionImport
 
 QUESTION = {"role": "user", "content": "What is in the folder?"}
-STEP = [
+STEP: list[Any] = [
     {"id": "rs_1", "type": "reasoning", "summary": []},
-    {
-        "type": "function_call",
-        "name": "ls",
-        "arguments": '{"path": "."}',
-        "call_id": "call_1",
-        "id": "fc_1",
-    },
-    {"type": "function_call", "name": "pwd", "arguments": "{}", "call_id": "call_2", "id": "fc_2"},
+    *(
+        {"id": f"fc_{n}", "type": "function_call", "name": name, "arguments": args, "call_id": call}
+        for n, name, args, call in (
+            (1, "ls", '{"path": "."}', "call_1"),
+            (2, "pwd", "{}", "call_2"),
+        )
+    ),
 ]
 OUTPUTS = [
     {"type": "function_call_output", "call_id": "call_1", "output": "a.py"},
     {"type": "function_call_output", "call_id": "call_2", "output": "/work"},
 ]
-REPLY = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "status": "completed",
-    "content": [{"type": "output_text", "text": "One file: ä.", "annotations": []}],
-}
+PARTS = [{"type": "output_text", "text": "One file: ä.", "annotations": []}]
+REPLY: Any = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
+REPLY |= {"content": PARTS}
 ITEMS = [QUESTION, *STEP, *OUTPUTS, REPLY]
 
 Written = Callable[..., Any]

@@ -91,8 +91,7 @@ def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg, tmp_path):
         assert len(asyncio.run(resume("Another question"))) == 1
         sent = prompts_of(Hearing.asked[-1]["messages"])
         assert sent[-20:] == [*again[:19], "Another question"]
-        view = [message.content for message in chat.view().messages]
-        assert view[: len(rewound)] == rewound
+        assert [message.content for message in chat.view().messages][: len(rewound)] == rewound
         assert prompts_of(chat.messages())[-20:] == sent[-20:]
         check_the_audit(chat, before, again)
 
@@ -122,15 +121,8 @@ def is_record(one):
 def prompts_of(messages):
     """The user's prompts in these messages, without the texts that the program adds."""
     contents = [one["content"] for one in messages if one["role"] == "user"]
-    texts = [
-        text
-        for content in contents
-        for text in (
-            [content]
-            if isinstance(content, str)
-            else [block["text"] for block in content if block["type"] == "text"]
-        )
-    ]
+    blocks = [one if isinstance(one, list) else [{"type": "text", "text": one}] for one in contents]
+    texts = [block["text"] for some in blocks for block in some if block["type"] == "text"]
     return [text for text in texts if text.startswith(("Question ", "Again ", "Another "))]
 
 

@@ -126,8 +126,7 @@ def test_message_after_a_rewind_is_redacted(driver, file):
     driver.append(*lines(file)[more:])
     chat.redact(place(chat, "c"))
     (redacted,) = (one for one in driver.load() if one.get("uuid") == "u-7")
-    assert redacted["parentUuid"] == end
-    assert redacted["message"]["content"] == "[redacted]"
+    assert (redacted["parentUuid"], redacted["message"]["content"]) == (end, "[redacted]")
 
 
 def test_rewind_to_before_a_compaction_shows_the_messages_again(driver, file):
@@ -170,13 +169,8 @@ class Program:
         """A question, an attachment, an answer of two rows, and rows of no message."""
         self._count += 1
         rows = []
-        for kind, name in (
-            ("user", "q"),
-            ("attachment", "x"),
-            ("assistant", "a"),
-            ("assistant", "b"),
-            ("system", "y"),
-        ):
+        names = {"q": "user", "x": "attachment", "a": "assistant", "b": "assistant", "y": "system"}
+        for name, kind in names.items():
             row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": parent}
             if kind in ("user", "assistant"):
                 row["message"] = {"role": kind, "content": row["uuid"], "id": f"m{self._count}"}

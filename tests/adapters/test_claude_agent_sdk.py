@@ -179,11 +179,7 @@ STRANGE = [
     {"type": "of-the-future", "uuid": "f-1", "nested": [{"a": 1.0, "b": 1, "c": True}]},
     {"type": "user", "uuid": "f-2", "message": {"role": "user"}},
     {"type": "user", "uuid": "f-3", "message": {"role": "user", "content": None}},
-    {
-        "type": "assistant",
-        "uuid": "f-4",
-        "message": {"content": [{"type": "new-block", "x": 2**70}]},
-    },
+    {"type": "assistant", "uuid": "f-4", "message": {"content": [{"type": "new", "x": 2**70}]}},
     {"type": "user", "uuid": "f-5\0\ud800", "message": {"content": "half \ud800 and \0"}},
     {"type": "user", "uuid": "x" * 3000, "message": {"content": []}},
     {"type": "user", "uuid": 5, "message": {"content": "the uuid is no text"}},
@@ -228,12 +224,10 @@ def test_helpers_of_the_sdk_work(quick, tmp_path):
     file = Transcript(tmp_path / "x.jsonl", name)
     file.user("the question")
     file.reply("m1", "the answer", stop="end_turn")
+    names = [f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2)]
     entries = [
-        {**one, "uuid": f"00000000-0000-4000-8000-00000000000{number}", "parentUuid": parent}
-        for number, one, parent in (
-            (1, lines(file)[0], None),
-            (2, lines(file)[1], "00000000-0000-4000-8000-000000000001"),
-        )
+        {**one, "uuid": name, "parentUuid": parent}
+        for one, name, parent in zip(lines(file), names, (None, names[0]), strict=True)
     ]
     quick.append(*entries, key={"project_key": project, "session_id": name})
     quick.run(rename_session_via_store(quick.adapter, name, "Renamed", folder))

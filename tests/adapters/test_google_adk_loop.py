@@ -77,19 +77,13 @@ def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
 async def same_view(store, model):
     """The last request that ADK made is our view at that time, without the reply to it."""
     chat = await store.session(ID)
-    (newest, *_) = [
-        one.seq
-        for one in reversed((await chat.view(as_of=await last_reply(chat))).messages)
-        if one.role == "model"
-    ]
+    past = await chat.view(as_of=await last_reply(chat))
+    newest = [one.seq for one in past.messages if one.role == "model"][-1]
     view = await chat.view(as_of=newest - 1)
     ours = [part for one in view.messages for part in map(shown, one.content["parts"])]
-    theirs = [
-        shown(part.model_dump(mode="json", exclude_none=True, by_alias=True))
-        for content in model._asked[-1]
-        for part in content.parts
-    ]
-    assert ours == theirs
+    parts = [part for content in model._asked[-1] for part in content.parts]
+    dumped = {"mode": "json", "exclude_none": True, "by_alias": True}
+    assert ours == [shown(part.model_dump(**dumped)) for part in parts]
 
 
 async def last_reply(chat):

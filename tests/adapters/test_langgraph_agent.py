@@ -68,17 +68,13 @@ def test_agent_of_fifty_turns_survives_a_compaction_a_kill_and_a_fork(opened, en
         graph = agent(lab.store)
         if graph.get_state(CONFIG).next:
             graph.invoke(None, CONFIG)
-        done = 1 + max(
-            int(text.rsplit(" ", 1)[1].rstrip("."))
-            for text in shown(chat)
-            if text.startswith("I saw")
-        )
+        seen = [text for text in shown(chat) if text.startswith("I saw")]
+        done = 1 + max(int(text.rsplit(" ", 1)[1].rstrip(".")) for text in seen)
         assert begun <= done <= begun + 1
         assert done < 50
         for number in range(done, 50):
             graph.invoke({"messages": [("user", f"place {number}")]}, CONFIG)
-        state = graph.get_state(CONFIG)
-        assert texts(state.values["messages"]) == shown(chat)
+        assert texts(graph.get_state(CONFIG).values["messages"]) == shown(chat)
         expected = ["what was said"] + [text for number in range(19, 50) for text in turn(number)]
         assert [text for text in shown(chat) if text in set(expected)] == expected
 
@@ -100,8 +96,7 @@ def test_agent_of_fifty_turns_survives_a_compaction_a_kill_and_a_fork(opened, en
             assert [text for text in turn(number)[2:] if said.count(text) != 1] == []
         assert len({one.entry.message_id for one in written}) == len(written)
         assert chat.verify().ok
-        calls = [one for one in written if one.content["data"].get("tool_calls")]
-        assert len(calls) == 51
+        assert len([one for one in written if one.content["data"].get("tool_calls")]) == 51
         (hit,) = lab.store.search('"what is at place 7"', tool="look")
         assert hit.seq in {one.seq for one in written}
         assert chat.waits_for() == "user"
@@ -151,8 +146,7 @@ def test_subgraph_is_a_child_session_and_its_interrupt_is_resumed(opened):
         assert texts(end["messages"]) == ["hello", "You said yes."]
         (child,) = lab.store.session("langgraph:t").children()
         assert child.metadata["checkpoint_ns"] == "inner"
-        inside = lab.store.session(child.session_id)
-        assert shown(inside) == ["hello", "You said yes."]
+        assert shown(lab.store.session(child.session_id)) == ["hello", "You said yes."]
 
 
 def test_delta_channel_is_rebuilt_after_pruned_checkpoints(opened):

@@ -22,8 +22,7 @@ def test_conformance_suite_passes_in_full(opened, engine, kind):
                 yield RooContextSaver(store)
 
         report = asyncio.run(validate(saver))
-        failures = [one for result in report.results.values() for one in result.failures or ()]
-        assert failures == []
+        assert [one for result in report.results.values() for one in result.failures or ()] == []
         assert all(result.passed for result in report.results.values())
         assert sum(result.tests_passed for result in report.results.values()) == 81
         assert report.conformance_level() == "FULL"

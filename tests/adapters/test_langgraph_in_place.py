@@ -81,8 +81,7 @@ def test_values_changed_in_place_come_back(shared_store, steps):
             change(messages[place % len(messages)])
         messages = messages or [fresh(number)]
         thread.put(messages=messages)
-        found = Thread(RooContextSaver(shared_store), thread.name).values()["messages"]
-        assert found == messages
+        assert Thread(RooContextSaver(shared_store), thread.name).values()["messages"] == messages
     assert thread.session.verify().ok
 
 
@@ -90,7 +89,7 @@ def test_values_changed_in_place_come_back(shared_store, steps):
     ("before", "after"),
     [({1}, [1]), ([1], {1}), (UUID(int=1), str(UUID(int=1))), (1, True), (True, 1.0)],
 )
-def test_value_of_another_type_is_another_value(thread: Thread, before: Any, after: Any) -> None:
+def test_value_of_another_type_is_another_value(thread, before, after):
     for value in (before, after):
         message = HumanMessage("x", id="m", additional_kwargs={"value": value})
         thread.put(messages=[message])

@@ -37,9 +37,7 @@ def shown(graph: Any, thread: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("answers", [("yes", "no"), ("yes", "yes"), ("yes", "no", "yes", "no")])
-def test_paused_checkpoint_is_answered_again(
-    saver: RooContextSaver, thread: Thread, answers: tuple[str, ...]
-) -> None:
+def test_paused_checkpoint_is_answered_again(saver, thread: Thread, answers):
     histories = []
     for one in (saver, InMemorySaver()):
         graph, at_thread = asking(ask_once, one), at(thread.name)
@@ -53,9 +51,7 @@ def test_paused_checkpoint_is_answered_again(
     assert thread.session.verify().ok
 
 
-def test_two_questions_of_a_node_are_answered_with_an_update(
-    saver: RooContextSaver, thread: Thread
-) -> None:
+def test_two_questions_of_a_node_are_answered_with_an_update(saver, thread):
     histories = []
     for one in (saver, InMemorySaver()):
         graph, at_thread = asking(ask_twice, one), at(thread.name)
@@ -69,7 +65,7 @@ def test_two_questions_of_a_node_are_answered_with_an_update(
     assert histories[0] == histories[1]
 
 
-def test_checkpoints_are_copied_in_again(saver: RooContextSaver, thread: Thread) -> None:
+def test_checkpoints_are_copied_in_again(saver, thread):
     at_thread = at(thread.name)
     source = InMemorySaver()
     graph = asking(ask_twice, source)
@@ -78,21 +74,18 @@ def test_checkpoints_are_copied_in_again(saver: RooContextSaver, thread: Thread)
     graph.invoke(Command(resume="second"), at_thread)
     for _ in range(2):
         copy(source, saver, at_thread)
-        copied = asking(ask_twice, saver)
-        assert shown(copied, at_thread) == shown(graph, at_thread)
+        assert shown(asking(ask_twice, saver), at_thread) == shown(graph, at_thread)
     copied, last = asking(ask_twice, saver), thread.session.head().seq
     copy(source, RooContextSaver(thread.store), at_thread)
     assert shown(copied, at_thread) == shown(graph, at_thread)
     # Only what a task may write again and again is written again.
-    again = [one for one in thread.session.audit(after=last) if "!" not in one.entry.note]
-    assert again == []
+    assert [one for one in thread.session.audit(after=last) if "!" not in one.entry.note] == []
 
 
 def copy(source: Any, target: Any, config: Any) -> None:
     for one in reversed([*source.list(config)]):
         before = one.parent_config or at(config["configurable"]["thread_id"])
-        versions = one.checkpoint["channel_versions"]
-        target.put(before, one.checkpoint, one.metadata, versions)
+        target.put(before, one.checkpoint, one.metadata, one.checkpoint["channel_versions"])
         writes: dict[str, list[Any]] = {}
         for task, channel, value in one.pending_writes or ():
             writes.setdefault(task, []).append((channel, value))

@@ -48,7 +48,7 @@ SENT = {
 
 
 @pytest.mark.parametrize("kind", SENT)
-def test_sent_state_comes_back_equal(thread: Thread, kind: str):
+def test_sent_state_comes_back_equal(thread: Thread, kind):
     value, written = SENT[kind]
     thread.put(messages=LONG)
     sizes = []

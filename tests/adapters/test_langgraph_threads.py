@@ -140,8 +140,7 @@ def test_newest_is_that_with_the_greatest_id(thread):
     for name in ("3", "1", "2"):
         checkpoint = empty_checkpoint() | {"id": name, "channel_values": {}}
         thread.saver.put(at(thread.name), checkpoint, {"n": name}, {})
-    listed = [one.checkpoint["id"] for one in thread.saver.list(at(thread.name))]
-    assert listed == ["3", "2", "1"]
+    assert [one.checkpoint["id"] for one in thread.saver.list(at(thread.name))] == ["3", "2", "1"]
     assert thread.saver.get_tuple(at(thread.name)).checkpoint["id"] == "3"
     assert [one.checkpoint["id"] for one in thread.saver.list(at(thread.name, "2"))] == ["2"]
     before = thread.saver.list(at(thread.name), before=at(thread.name, "3"), limit=1)
@@ -154,8 +153,7 @@ def test_metadata_beyond_json_comes_back(thread):
     checkpoint = empty_checkpoint() | {"versions_seen": {1: {"a": (1, 2)}}}
     thread.saver.put(thread.config, checkpoint, metadata, {})
     found = thread.saver.get_tuple(thread.config)
-    assert found.metadata["step"] == float("inf")
-    assert found.metadata["when"] == b"x"
+    assert (found.metadata["step"], found.metadata["when"]) == (float("inf"), b"x")
     assert found.checkpoint["versions_seen"] == {1: {"a": [1, 2]}}
 
 
@@ -171,8 +169,7 @@ def test_deleted_thread_is_hidden_and_its_id_can_be_used_again(thread):
     thread.put(messages=said("c"))
     assert thread.shown() == ["c"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
-    again = RooContextSaver(thread.store).get_tuple(gone)
-    assert again is None
+    assert RooContextSaver(thread.store).get_tuple(gone) is None
     assert thread.session.verify().ok
 
 
@@ -220,8 +217,7 @@ def test_deleted_run_shows_the_checkpoints_before_it(thread):
     put(two, "a", "d")
     assert thread.shown() == ["a", "d"]
     thread.saver.delete_for_runs([one, two])
-    assert thread.shown() == []
-    assert thread.written() == ["a", "b", "c", "d"]
+    assert (thread.shown(), thread.written()) == ([], ["a", "b", "c", "d"])
 
 
 def test_pruning_hides_all_but_the_newest(thread):
@@ -241,8 +237,7 @@ def test_no_checkpoint_names_a_parent_that_is_hidden(thread):
         listed = [*thread.saver.list(at(thread.name))]
         assert thread.saver.get_tuple(at(thread.name)) == (listed[0] if listed else None)
         ids = {one.checkpoint["id"] for one in listed}
-        named = [one.parent_config["configurable"]["checkpoint_id"] for one in listed[:-1]]
-        assert {*named} <= ids
+        assert {one.parent_config["configurable"]["checkpoint_id"] for one in listed[:-1]} <= ids
         return [one.parent_config for one in listed]
 
     configs = []
@@ -311,28 +306,20 @@ def test_channel_that_a_step_did_not_write_has_the_value_that_it_had(thread, own
     assert found == [{"b": 1}, {"b": 1, "c": 2}, {"b": 1, "c": 1}]
 
 
-FILTERS = [
-    ({"a": {"b": 1}}, True),
-    ({"a": {"b": 1, "c": [1, {"d": None}]}}, True),
-    ({"a": {"c": [{"d": None}]}}, True),
-    ({"a": {"c": [{"d": 1}]}}, False),
-    ({"a": {"c": []}, "list": [3, 1]}, True),
-    ({"a": {"b": 2}}, False),
-    ({"a": {"b": True}}, False),
-    ({"a": {"b": 1.0}}, True),
-    ({"a": {"b": {"c": 1}}}, False),
-    ({"a": {}}, True),
-    ({"list": 1}, False),
-    ({"list": [4]}, False),
-    ({"a.b": 1}, True),
-    ({"a.c.x": None, "no": None}, True),
-    ({"x.y": "literal"}, True),
-    ({"a.b": 2}, False),
-    ({}, True),
+FOUND = [
+    *({"a": {"b": 1}}, {"a": {"b": 1, "c": [1, {"d": None}]}}, {"a": {"c": [{"d": None}]}}),
+    *({"a": {"c": []}, "list": [3, 1]}, {"a": {"b": 1.0}}, {"a": {}}, {"a.b": 1}),
+    *({"a.c.x": None, "no": None}, {"x.y": "literal"}, {}),
+]
+NOT_FOUND = [
+    *({"a": {"c": [{"d": 1}]}}, {"a": {"b": 2}}, {"a": {"b": True}}, {"a": {"b": {"c": 1}}}),
+    *({"list": 1}, {"list": [4]}, {"a.b": 2}),
 ]
 
 
-@pytest.mark.parametrize(("wanted", "is_found"), FILTERS)
+@pytest.mark.parametrize(
+    ("wanted", "is_found"), [*((it, True) for it in FOUND), *((it, False) for it in NOT_FOUND)]
+)
 def test_filter_is_contained_in_the_metadata(thread, wanted, is_found):
     metadata = {
         "a": {"b": 1, "c": [1, {"d": None, "e": 2}]},

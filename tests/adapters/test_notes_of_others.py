@@ -64,11 +64,8 @@ def test_state_of_google_adk_ignores_notes_of_others(tmp_path):
 
 def test_lists_ignore_sessions_of_others(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
-        for metadata in (
-            {"framework": "claude-agent-sdk", "project": "p", "level": "main"},
-            {"adk": "session", "app": "app"},
-            {"framework": "pydantic-ai"},
-        ):
+        claude = {"framework": "claude-agent-sdk", "project": "p", "level": "main"}
+        for metadata in (claude, {"adk": "session", "app": "app"}, {"framework": "pydantic-ai"}):
             store.create(metadata=metadata)
 
     async def listed():

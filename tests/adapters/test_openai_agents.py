@@ -1,8 +1,12 @@
-"""The session of the OpenAI Agents SDK: items come back as they were, and nothing is deleted."""
+"""The session of the OpenAI Agents SDK: items come back as they were, and nothing is deleted.
+
+Popping the newest item is a rewind that keeps all else.
+"""
 
 import asyncio
 import math
 import runpy
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,22 +15,36 @@ from agents.memory import (
     OpenAIResponsesCompactionSession,
     Session,
     SessionSettings,
+    SQLiteSession,
     is_openai_responses_compaction_aware_session,
 )
 from agents.run_internal.items import digest_input_item
+from hypothesis import given
+from hypothesis import strategies as st
 
-from roocontext import AsyncContextManager, ContextManager, InvalidMessage, Plan
+from roocontext import (
+    AsyncContextManager,
+    ContextManager,
+    Counts,
+    InvalidMessage,
+    NewMessage,
+    Plan,
+    Store,
+)
 from roocontext.adapters.openai_agents import CompactingSession
+from roocontext.log.counting import Size
 from support.openai_agents_driver import (
     ANSWER,
     CALLS,
     LONG,
     OUTPUTS,
     REASONING,
+    SUMMARY,
     TURN,
     UNUSUAL,
     USER,
     OpenAIAgentsDriver,
+    condensed,
 )
 
 
@@ -34,6 +52,13 @@ from support.openai_agents_driver import (
 def driver(leg, opened):
     with opened(leg[0], "async") as lab:
         yield OpenAIAgentsDriver(lab)
+
+
+def begun(driver, items):
+    """A session of the SDK that holds these items, and ours."""
+    session = driver.session()
+    driver.add(session, items)
+    return session, driver.sync.session(session.session_id)
 
 
 def test_items_come_back_as_they_were(driver):
@@ -49,9 +74,7 @@ def test_items_come_back_as_they_were(driver):
 
 
 def test_turn_is_stored_as_messages(driver):
-    session = driver.session()
-    driver.add(session, TURN)
-    chat = driver.sync.session(session.session_id)
+    _, chat = begun(driver, TURN)
     assert [(one.role, one.content) for one in chat.view().messages] == [
         ("user", USER),
         ("assistant", [REASONING, *CALLS]),
@@ -66,8 +89,7 @@ def test_limit_of_the_settings_is_used(driver):
     for settings in (SessionSettings(limit=2), {"limit": 2}):
         session = driver.session(session_settings=settings)
         driver.add(session, TURN)
-        assert driver.items(session) == TURN[-2:]
-        assert driver.items(session, 3) == TURN[-3:]
+        assert (driver.items(session), driver.items(session, 3)) == (TURN[-2:], TURN[-3:])
 
 
 @pytest.mark.parametrize(
@@ -81,9 +103,7 @@ def test_non_json_is_refused(driver, items):
 
 
 def test_other_formats_are_converted(driver):
-    session = driver.session()
-    driver.add(session, [USER])
-    chat = driver.sync.session(session.session_id)
+    session, chat = begun(driver, [USER])
     chat.append("assistant", [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}])
     chat.append("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}])
     driver.add(session, [ANSWER])
@@ -96,9 +116,7 @@ def test_other_formats_are_converted(driver):
 
 
 def test_redacted_items_that_the_format_cannot_hold_become_text(driver):
-    session = driver.session()
-    driver.add(session, [USER, {"role": "tool", "content": "secret"}, "secret"])
-    chat = driver.sync.session(session.session_id)
+    session, chat = begun(driver, [USER, {"role": "tool", "content": "secret"}, "secret"])
     for message in chat.view().messages:
         chat.redact(message.seq)
     gone = {"role": "assistant", "content": "[redacted]"}
@@ -109,8 +127,7 @@ def test_redacted_items_that_the_format_cannot_hold_become_text(driver):
 
 @pytest.mark.parametrize("kind", [ContextManager, AsyncContextManager])
 def test_manager_compacts_the_session(driver, kind):
-    manager = kind(limit=1_500)
-    session = CompactingSession(f"managed-{kind.__name__}", driver.store, manager)
+    session = CompactingSession(f"managed-{kind.__name__}", driver.store, kind(limit=1_500))
     assert is_openai_responses_compaction_aware_session(session)
     driver.run(session.run_compaction())  # of no session yet
     driver.add(session, LONG)
@@ -147,13 +164,15 @@ def compacting(session, **options):
     return OpenAIResponsesCompactionSession(session.session_id, session, **mode), Client
 
 
-def test_compaction_of_the_sdk_hides_the_items(driver):
-    session = driver.session()
-    driver.add(session, TURN)
+def compact(driver, session):
     compaction, _ = compacting(session)
     driver.run(compaction.run_compaction({"force": True}))
+
+
+def test_compaction_of_the_sdk_hides_the_items(driver):
+    session, chat = begun(driver, TURN)
+    compact(driver, session)
     assert driver.items(session) == [QUESTION, COMPACTED]
-    chat = driver.sync.session(session.session_id)
     assert chat.stats().messages == 6
     (covering,) = [one for one in chat.audit() if one.kind == "covering"]
     assert covering.entry.details["record"]["trigger"] == "run_compaction"
@@ -165,20 +184,15 @@ def test_compaction_of_the_sdk_hides_the_items(driver):
 
 
 def test_message_that_the_sdk_s_compaction_keeps_stays(driver):
-    session = driver.session()
-    driver.add(session, [QUESTION, *TURN])
-    compaction, _ = compacting(session)
-    driver.run(compaction.run_compaction({"force": True}))
+    session, chat = begun(driver, [QUESTION, *TURN])
+    compact(driver, session)
     assert driver.items(session) == [QUESTION, COMPACTED]
-    chat = driver.sync.session(session.session_id)
     assert [one.kind for one in chat.audit() if one.visible] == ["message", "message"]
-    assert driver.run(session.pop_item()) == COMPACTED
-    assert driver.items(session) == [QUESTION, *TURN]
+    assert (driver.run(session.pop_item()), driver.items(session)) == (COMPACTED, [QUESTION, *TURN])
 
 
 def test_item_that_the_sdk_s_compaction_keeps_with_a_change_is_shown_with_it(driver):
-    session = driver.session()
-    driver.add(session, TURN)
+    session, _ = begun(driver, TURN)
     # As the SDK strips ids, which the API refuses without the reasoning before the answer.
     changed = {name: value for name, value in ANSWER.items() if name != "id"}
     assert changed != ANSWER
@@ -187,22 +201,17 @@ def test_item_that_the_sdk_s_compaction_keeps_with_a_change_is_shown_with_it(dri
 
 
 def test_popped_compaction_goes_with_what_the_provider_added_though_uncovered(driver):
-    session = driver.session()
-    driver.add(session, TURN)
-    compaction, _ = compacting(session)
-    driver.run(compaction.run_compaction({"force": True}))
-    chat = driver.sync.session(session.session_id)
+    session, chat = begun(driver, TURN)
+    compact(driver, session)
     (covering,) = [one for one in chat.audit() if one.kind == "covering"]
     chat.uncover(covering.seq)
     assert driver.items(session) == [*TURN, COMPACTED]
-    assert driver.run(session.pop_item()) == COMPACTED
-    assert driver.items(session) == TURN
+    assert (driver.run(session.pop_item()), driver.items(session)) == (COMPACTED, TURN)
     assert chat.verify().ok
 
 
 def test_compaction_that_hides_nothing_is_stored_with_all_its_items(driver):
-    session = driver.session()
-    driver.add(session, [QUESTION])
+    session, _ = begun(driver, [QUESTION])
     added = {"role": "developer", "content": "Be brief."}
     assert driver.run(session._atomic_replace_items([QUESTION, added, COMPACTED]))
     assert driver.items(session) == [QUESTION, added, COMPACTED]
@@ -228,8 +237,7 @@ def test_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(driver, b
     driver.run(compaction.run_compaction({"response_id": "resp_1"}, wrapper=run))
     assert client.asked == [USER, ANSWER]  # from a message of the user on
     assert run._session_compaction_completed
-    everything = driver.run(session.get_items(100))
-    assert everything == [*TURN, QUESTION, COMPACTED]
+    assert driver.run(session.get_items(100)) == [*TURN, QUESTION, COMPACTED]
 
 
 def test_sdk_replaces_what_it_has_read_and_nothing_else(driver):
@@ -271,9 +279,7 @@ def test_expired_compaction_of_the_sdk_is_left_out(driver):
 
 
 def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(driver):
-    session = driver.session()
-    driver.add(session, [*TURN, *TURN, USER, ANSWER])
-    chat = driver.sync.session(session.session_id)
+    session, chat = begun(driver, [*TURN, *TURN, USER, ANSWER])
     view = chat.view()
     chat.commit(Plan.condense(view, [one.seq for one in view.messages[:4]], "A summary."))
     before = driver.items(session)
@@ -293,9 +299,7 @@ def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(driver):
 
 
 def test_redacted_items_leave_a_skeleton(driver):
-    session = driver.session()
-    driver.add(session, TURN)
-    chat = driver.sync.session(session.session_id)
+    session, chat = begun(driver, TURN)
     chat.redact(1)
     assert driver.items(session) == [{"role": "user", "content": "[redacted]"}, *TURN[1:]]
 
@@ -308,3 +312,136 @@ def test_example_runs(tmp_path, capsys):
         assert "Look again. -> There are 40 files." in shown.out
         assert expected in shown.out
         assert shown.err == ""
+
+
+ITEM = st.sampled_from([*TURN, *UNUSUAL[:12]])
+
+
+def test_pop_and_clear_are_undone(driver):
+    session, chat = begun(driver, TURN)
+    assert driver.pop(session) == ANSWER
+    assert any(one.content == [ANSWER] and one.rewound_by for one in chat.audit())
+    driver.run(session.clear_session())
+    chat.undo()
+    assert driver.items(session) == TURN[:-1]
+    assert chat.verify().ok
+
+
+def test_pop_keeps_summaries(driver):
+    session, _ = begun(driver, [*LONG, *TURN])
+    chat = condensed(driver, session, 2)
+    expected = [SUMMARY, *TURN]
+    assert driver.items(session) == expected
+    while len(expected) > 1:
+        assert (driver.pop(session), driver.items(session)) == (expected.pop(), expected)
+    # A summary is taken back as a whole.
+    assert (driver.pop(session), driver.items(session)) == (SUMMARY, LONG)
+    assert chat.verify().ok
+    chat.undo()
+    assert driver.items(session) == [SUMMARY]
+
+
+def test_pop_keeps_plans_upon_plans(driver):
+    session = driver.session()
+    outputs = [{**OUTPUTS[0], "output": "long " * 50}, OUTPUTS[1]]
+    driver.add(session, [*LONG, USER, *CALLS, *outputs, ANSWER])
+    chat = condensed(driver, session, 1)
+    view = chat.view()
+    chat.commit(
+        Plan.truncate(view, [view.messages[0].seq, view.messages[1].seq], "(cut)", trigger="test")
+    )
+    view = chat.view()
+    chat.commit(Plan.clear(view, [(view.messages[3].seq, 0)], "(cleared)"))
+    before = driver.items(session)
+    assert (before[0]["content"][0]["text"], before[4]["output"]) == ("(cut)", "(cleared)")
+    assert (driver.pop(session), driver.items(session)) == (ANSWER, before[:-1])
+    (marker,) = (one for one in chat.audit(after=chat.head_seq() - 2) if one.kind == "marker")
+    assert marker.entry.details["record"]["trigger"] == "test"
+    driver.pop(session)
+    assert driver.items(session) == before[:-2]
+    assert chat.verify().ok
+
+
+def test_pop_keeps_uncoverings(driver):
+    session, _ = begun(driver, [*LONG, USER])
+    chat = condensed(driver, session, 2)
+    driver.add(session, [ANSWER])
+    chat.uncover(4)
+    assert (driver.pop(session), driver.items(session)) == (ANSWER, [*LONG, USER])
+
+
+def test_pop_of_a_plan_that_cannot_be_repeated_shows_its_rows(driver):
+    session, _ = begun(driver, [*LONG, *TURN])
+    condensed(driver, session, 2).pin(1)
+    assert (driver.pop(session), driver.items(session)) == (ANSWER, [*LONG, *TURN[:-1]])
+
+
+def test_pop_keeps_what_a_rewind_left_of_a_plan(driver):
+    session, chat = begun(driver, [*LONG, USER])
+    rows = tuple(NewMessage("user", text) for text in ("What did we do?", "This."))
+    counts = Counts("c", Size(60), Size(20))
+    head = chat.head_seq()
+    hides = ((1, head - 1),)
+    chat.commit(
+        Plan(head_seq=head, action="condense", hides=hides, rows=rows, lead=1, counts=counts)
+    )
+    chat.rewind(head + 1)
+    before = driver.items(session)
+    assert [item["content"][0]["text"] for item in before[len(LONG) : -1]] == ["What did we do?"]
+    assert (driver.pop(session), driver.items(session)) == (USER, before[:-1])
+
+
+TEXT, CALL = {"type": "text", "text": "Hm."}, {"type": "tool_use", "name": "ls", "input": {}}
+RESULT = {"type": "tool_result", "content": "a.py"}
+CALLED = [[TEXT, {**CALL, "id": "a"}], [{**RESULT, "tool_use_id": "a"}]]
+TWICE = [[{**CALL, "id": n} for n in "ab"], [{**RESULT, "tool_use_id": n} for n in "ab"]]
+SILENT = [{"type": "thinking", "thinking": "Hm.", "signature": "x"}]
+
+
+@pytest.mark.parametrize(
+    "contents", [[SILENT], [SILENT, [TEXT]], [[], "x"], CALLED[:1], CALLED, TWICE, [*TWICE, SILENT]]
+)
+def test_items_of_another_format_are_read_and_popped_one_by_one(driver, contents):
+    session, chat = begun(driver, [USER])
+    for number, content in enumerate(contents):
+        chat.append(("assistant", "user")[number % 2], content)
+    items = driver.items(session)
+    while items:
+        for limit in (1, 2, 3):
+            assert driver.items(session, limit) == items[-limit:]
+        assert (driver.pop(session), driver.items(session)) == (items.pop(), items)
+    assert driver.pop(session) is None
+
+
+def test_pop_during_writes_loses_no_item(driver):
+    session, _ = begun(driver, [USER])
+    other = Store.open(driver.url)
+    writer = threading.Thread(
+        target=lambda: [
+            other.session(session.session_id).append("user", USER, format="openai-responses")
+            for _ in range(30)
+        ]
+    )
+    writer.start()
+    popped = [driver.pop(session) for _ in range(10)]
+    writer.join()
+    other.close()
+    assert len(driver.items(session)) == 31 - sum(item is not None for item in popped)
+
+
+@given(
+    st.lists(st.one_of(st.lists(ITEM, max_size=5), st.sampled_from(["pop", "clear"])), max_size=12)
+)
+def test_session_does_what_the_sdks_session_does(driver, steps):
+    ours, theirs = driver.session(), SQLiteSession("s")
+    for step in steps:
+        for session in (ours, theirs):
+            if step == "pop":
+                driver.run(session.pop_item())
+            elif step == "clear":
+                driver.run(session.clear_session())
+            else:
+                driver.add(session, step)
+        for limit in (None, -1, 0, 1, 3, 99):
+            assert driver.items(ours, limit) == driver.items(theirs, limit)
+    theirs.close()

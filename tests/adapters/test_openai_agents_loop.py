@@ -67,8 +67,7 @@ def check_the_audit(chat, stored):
         if one.kind == "message":
             kept += one.content if isinstance(one.content, list) else [one.content]
     given = iter(kept)
-    missing = [item for item in stored if not any(item == other for other in given)]
-    assert missing == []
+    assert [item for item in stored if not any(item == other for other in given)] == []
     assert any(one.kind == "summary" for one in chat.audit())
     assert chat.verify().ok
 

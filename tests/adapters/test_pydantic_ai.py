@@ -1,4 +1,7 @@
-"""pydantic-ai's ConversationStore, compared with the framework's own store in memory."""
+"""pydantic-ai's ConversationStore, compared with the framework's own store in memory.
+
+A history processor of pydantic-ai gets the effective history from our view.
+"""
 
 import asyncio
 from contextlib import closing
@@ -18,6 +21,7 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.exceptions import PydanticAIDeprecationWarning, UserError
 from pydantic_ai.messages import (
+    CompactionPart,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -31,8 +35,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from roocontext import InvalidMessage, SessionPurged
+from roocontext import InvalidMessage, NewMessage, SessionPurged
 from roocontext.adapters.pydantic_ai import session_id
+from roocontext.log.plan import Action, Plan
 from support.examples import examples
 from support.pydantic_ai_driver import WHEN, PydanticAIDriver, said, texts_of
 
@@ -66,8 +71,7 @@ def test_messages_are_stored_as_messages_and_come_back_equal(driver):
     )
     entries = driver.run(driver.adapter.save(talk, scope="team"))
     loaded = driver.run(driver.adapter.load("t-1"))
-    assert loaded.messages == messages
-    assert loaded.usage == RunUsage(requests=2, input_tokens=100)
+    assert (loaded.messages, loaded.usage) == (messages, RunUsage(requests=2, input_tokens=100))
     assert loaded.revision == talk.revision
     assert driver.run(driver.adapter.load_entries("t-1")) == entries
     chat = driver.chat("t-1")
@@ -120,8 +124,7 @@ def test_fork_is_a_fork(driver):
     driver.save("t", "u1", "a1", "u2", "a2", scope="team")
     driver.run(driver.adapter.fork("t", at=2, new_conversation_id="f"))
     driver.save("f", "u3")
-    assert driver.texts("f") == ["u1", "a1", "u3"]
-    assert driver.texts("t") == ["u1", "a1", "u2", "a2"]
+    assert (driver.texts("f"), driver.texts("t")) == (["u1", "a1", "u3"], ["u1", "a1", "u2", "a2"])
     shared = [driver.run(driver.adapter.load_entries(name))[:2] for name in "tf"]
     assert shared[0] == shared[1]
     assert driver.run(driver.adapter.read_record("f")).forked_from == "t"
@@ -244,8 +247,7 @@ def test_list_of_a_scope_is_newest_first(driver):
         listed = driver.run(driver.adapter.list_conversations(**options))
         return [one.conversation_id for one in listed]
 
-    assert names() == ["a", "d", "c", "b"]
-    assert names(scope="x") == ["a", "c"]
+    assert (names(), names(scope="x")) == (["a", "d", "c", "b"], ["a", "c"])
     assert names(limit=2) == ["a", "d"]
     assert (names(limit=0), names(scope="nobody")) == ([], [])
     assert driver.run(driver.adapter.load("a", scope="y")) is None
@@ -261,8 +263,7 @@ def test_records_and_entries_of_another_store_can_be_copied(driver):
     )
     driver.run(driver.adapter.write_record(record, new_entries=[one, two], expected_revision=None))
     assert driver.texts("other/é") == ["u1", "a1"]
-    copied = driver.run(driver.adapter.read_record("other/é"))
-    assert replace(copied, head_id=two.id) == record
+    assert replace(driver.run(driver.adapter.read_record("other/é")), head_id=two.id) == record
     lost = ConversationRecord(conversation_id="lost", head_id="nowhere")
     with pytest.raises(ConversationConflict):
         driver.run(driver.adapter.write_record(lost, expected_revision=None))
@@ -316,8 +317,7 @@ def test_random_operations_do_what_they_do_in_memory(quick):
             back = await store.branch(name, from_entry=tip, expected_revision=talk.revision)
             return texts_of(back.messages)
         if what == 6:
-            other = names[where % 3]
-            forked = await store.fork(name, at=where % 5, new_conversation_id=other)
+            forked = await store.fork(name, at=where % 5, new_conversation_id=names[where % 3])
             return texts_of(forked.messages)
         if what == 7:
             return await store.delete(name)
@@ -382,3 +382,75 @@ def test_paused_conversation_keeps_its_pending_calls(driver):
     driver.run(driver.adapter.save(talk))
     assert driver.run(driver.adapter.load("t")).deferred_tool_requests == waiting
     assert [one.name for one in driver.chat("t").pending()] == ["deploy"]
+
+
+def condense(chat: Any, first: int, last: int) -> None:
+    """Hide these messages with a summary, as a manager would."""
+    view = chat.view()
+    seqs = [message.seq for message in view.messages]
+    hides = ((seqs[first], seqs[last]),)
+    rows = (NewMessage("user", "What was said before."),)
+    plan = {"head_seq": view.head_seq, "action": Action.CONDENSE, "hides": hides, "rows": rows}
+    chat.commit(Plan(**plan, compat=True))
+
+
+class Context:
+    """As much of a RunContext as a history processor sees."""
+
+    def __init__(self, conversation_id: str | None) -> None:
+        self.conversation_id = conversation_id
+
+
+def test_processor_gives_the_view_and_the_new_messages(driver):
+    driver.save("t", "u1", "a1", "u2", "a2", "u3", "a3")
+    messages = [*driver.run(driver.adapter.load("t")).messages, said("u4")]
+
+    def effective(messages: Any, name: str | None = "t") -> Any:
+        return driver.run(driver.adapter.effective_history(Context(name), list(messages)))
+
+    assert effective(messages) == messages
+    condense(driver.chat("t"), 0, 3)
+    shown = effective(messages)
+    assert texts_of(shown) == ["What was said before.", "u3", "a3", "u4"]
+    assert isinstance(shown[0].parts[0], CompactionPart)
+    # The next request of the same run begins with what the processor has returned.
+    assert effective([*shown, said("a4"), said("u5")]) == [*shown, said("a4"), said("u5")]
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    assert texts_of(driver.run(driver.adapter.load("t", limit=3)).messages) == ["a2", "u3", "a3"]
+    condense(driver.chat("t"), 1, 2)  # now the newest stored message is hidden
+    again = effective(messages)
+    assert texts_of(again) == ["What was said before."] * 2 + ["u4"]
+    assert effective([*again, said("a4")]) == [*again, said("a4")]
+    for name in (None, "unknown"):
+        assert effective(messages, name) == messages
+    assert effective([said("u9")]) == [said("u9")]  # it was given a history of its own
+
+
+def test_system_prompt_survives_a_summary(quick):
+    first = ModelRequest(
+        parts=[SystemPromptPart("be kind", timestamp=WHEN), UserPromptPart("u1", timestamp=WHEN)],
+        timestamp=WHEN,
+    )
+    talk = Conversation(conversation_id="t", messages=[first, said("a1"), said("u2"), said("a2")])
+    quick.run(quick.adapter.save(talk))
+    condense(quick.chat("t"), 0, 1)
+    messages = [*quick.run(quick.adapter.load("t")).messages, said("u3")]
+    shown = quick.run(quick.adapter.effective_history(Context("t"), messages))
+    assert texts_of(shown) == ["be kind", "What was said before.", "u2", "a2", "u3"]
+    assert quick.run(quick.adapter.effective_history(Context("t"), [*shown, said("a3")])) == [
+        *shown,
+        said("a3"),
+    ]
+
+
+def test_rows_of_other_formats_are_shown_as_texts(quick):
+    quick.save("t", "u1", "a1")
+    chat = quick.chat("t")
+    chat.append("user", "by hand", ts=(1 << 63) - 1)  # a time that no calendar has
+    chat.append("assistant", [{"type": "text", "text": "an answer"}])
+    chat.append("assistant", [{"type": "thinking", "thinking": "hm", "signature": "s"}])
+    messages = [*quick.run(quick.adapter.load("t")).messages, said("u2")]
+    shown = quick.run(quick.adapter.effective_history(Context("t"), messages))
+    assert texts_of(shown) == ["u1", "a1", "by hand", "an answer", "u2"]
+    quick.save("t", "u2")
+    assert quick.texts("t") == ["u1", "a1", "u2"]

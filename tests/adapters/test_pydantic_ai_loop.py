@@ -57,8 +57,7 @@ def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
         assert len(whole) == len(again) == 4 * TURNS
         assert again[:-4] == whole[:-4]
         assert again[-4].parts[0].content == "The last question again"
-        chat = lab.store.session(session_id("t"))
-        check_the_audit(chat, [*whole, *again[-4:]])
+        check_the_audit(lab.store.session(session_id("t")), [*whole, *again[-4:]])
         assert any(
             isinstance(one.parts[0], CompactionPart) for asked in model.asked for one in asked
         )
@@ -89,18 +88,9 @@ def check_the_audit(chat, messages):
 
 def check_the_request(messages):
     """Each call has its result in the next message, and nothing is sent twice."""
-    calls = [
-        part.tool_call_id for one in messages for part in one.parts if part.part_kind == "tool-call"
-    ]
-    results = [
-        part.tool_call_id
-        for one in messages
-        for part in one.parts
-        if part.part_kind == "tool-return"
-    ]
-    assert calls == results
-    prompts = [
-        part.content for one in messages for part in one.parts if part.part_kind == "user-prompt"
-    ]
+    parts = [part for one in messages for part in one.parts]
+    calls = [part.tool_call_id for part in parts if part.part_kind == "tool-call"]
+    assert calls == [part.tool_call_id for part in parts if part.part_kind == "tool-return"]
+    prompts = [part.content for part in parts if part.part_kind == "user-prompt"]
     assert len(prompts) == len(set(prompts))
     assert messages[-1].kind == "request"

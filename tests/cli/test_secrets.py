@@ -31,10 +31,8 @@ def test_no_default_prints_a_variable_or_an_object_of_this_process():
 
 
 def test_settings_of_a_manager_print_no_variable():
-    made = ContextManager("claude-sonnet-4")
-    assert SECRET not in repr(made.settings)
-    given = ContextManager("claude-sonnet-4", environ={"TOKEN": SECRET})
-    assert SECRET not in repr(given.settings)
+    assert SECRET not in repr(ContextManager("claude-sonnet-4").settings)
+    assert SECRET not in repr(ContextManager("claude-sonnet-4", environ={"TOKEN": SECRET}).settings)
 
 
 URLS = [
@@ -60,8 +58,7 @@ def test_error_about_a_database_prints_no_password(url):
 
 
 def test_objects_with_a_url_print_no_password():
-    engine = engine_of(URLS[0])
-    assert SECRET not in repr(engine)
+    assert SECRET not in repr(engine_of(URLS[0]))
     assert SECRET not in repr(Invocation(lambda: 0, db=URLS[0]))
 
 

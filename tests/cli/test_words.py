@@ -5,7 +5,6 @@ import sys
 import unicodedata
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -57,7 +56,7 @@ CODES = everyday(
 )
 
 
-def test_control_and_invisible_characters_are_escaped() -> None:
+def test_control_and_invisible_characters_are_escaped():
     acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     spared = {"\n", "\t"} | shaped()
     hidden = unseen()
@@ -85,7 +84,7 @@ def test_control_and_invisible_characters_are_escaped() -> None:
         "「…」！？—“”",
     ],
 )
-def test_characters_that_shape_letters_stay(text: str) -> None:
+def test_characters_that_shape_letters_stay(text):
     assert safe_text.safe(text) == text
 
 
@@ -101,7 +100,7 @@ def test_characters_that_shape_letters_stay(text: str) -> None:
         ("ส" + "\u0e47" * 7, "ส" + "\u0e47" * 6 + "\\u0e47"),
     ],
 )
-def test_characters_that_shape_nothing_are_escaped(text: str, shown: str) -> None:
+def test_characters_that_shape_nothing_are_escaped(text, shown):
     assert safe_text.safe(text) == shown
 
 
@@ -115,7 +114,7 @@ def test_characters_that_shape_nothing_are_escaped(text: str, shown: str) -> Non
 )
 @example(["語", *"\u200d\ufe0f" * 5])
 @example(["z", *"\u0301\u200d" * 9])
-def test_runs_of_invisible_characters_are_escaped(characters: list[str]) -> None:
+def test_runs_of_invisible_characters_are_escaped(characters):
     height = silent = 0
     hidden = unseen()
     for one in safe_text.safe("".join(characters)):
@@ -127,11 +126,11 @@ def test_runs_of_invisible_characters_are_escaped(characters: list[str]) -> None
 
 
 @pytest.mark.parametrize("length", [36, 100])
-def test_id_for_a_command_is_not_shortened(length: int) -> None:
+def test_id_for_a_command_is_not_shortened(length):
     assert Screen(io.StringIO()).name("i" * length) == "i" * length
 
 
-def test_long_names_do_not_flood_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_names_do_not_flood_the_screen(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     file = io.StringIO()
     screen = Screen(file)
@@ -141,7 +140,7 @@ def test_long_names_do_not_flood_the_screen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(st.text(), st.integers(0, 40))
-def test_shortened_line_fits(text: str, width: int) -> None:
+def test_shortened_line_fits(text, width):
     from rich.cells import cell_len  # noqa: PLC0415
 
     line = safe_text.one_line(text)
@@ -164,14 +163,14 @@ def test_shortened_line_fits(text: str, width: int) -> None:
         (2 * 10**12, "2000 GB"),
     ],
 )
-def test_sizes_are_short(count: int, said: str) -> None:
+def test_sizes_are_short(count, said):
     assert naming.size(count) == said
 
 
 # What stands in a message
 
 
-def test_letters_in_arguments_are_letters() -> None:
+def test_letters_in_arguments_are_letters():
     call = showcase.call("t", "write", text="Größe 名 \ud800", count=2, path="ö.py")
     said = content.one_line_of("assistant", [call], "anthropic")
     assert said == '→ write text="Größe 名 \\ud800", count=2, path=ö.py'
@@ -203,7 +202,7 @@ def test_letters_in_arguments_are_letters() -> None:
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_every_kind_of_block_has_a_line(block: dict[str, Any], shown: str) -> None:
+def test_every_kind_of_block_has_a_line(block, shown):
     assert content.one_line_of("user", [block], "anthropic") == shown
 
 
@@ -233,9 +232,8 @@ NOW = 1_767_268_800_000  # 2026-01-01 12:00 UTC
         ("2026-01-01T09:30+02:00", "2026-01-01 07:30"),
     ],
 )
-def test_times_of_every_spelling_are_read(text: str, meant: str) -> None:
-    found = points.target("--to", text, NOW)
-    assert found == datetime.fromisoformat(meant).replace(tzinfo=UTC)
+def test_times_of_every_spelling_are_read(text, meant):
+    assert points.target("--to", text, NOW) == datetime.fromisoformat(meant).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -245,17 +243,17 @@ def test_times_of_every_spelling_are_read(text: str, meant: str) -> None:
         *("25:00", "09:60", "2026-02-30", "tomorrow", "last week", "", "\x1b[31m", "m8"),
     ],
 )
-def test_text_that_is_no_time_may_be_a_message_id(text: str) -> None:
+def test_text_that_is_no_time_may_be_a_message_id(text):
     assert points.target("--to", text, NOW) == text
 
 
-def test_number_names_an_entry() -> None:
+def test_number_names_an_entry():
     assert [points.target("--to", text, NOW) for text in ("0", "9", "17")] == [0, 9, 17]
     with pytest.raises(InvalidOption):
         points.target("--to", "-8", NOW)
 
 
 @pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
-def test_untypable_name_is_in_no_command(name: str) -> None:
+def test_untypable_name_is_in_no_command(name):
     assert next_command(name, "show {}") == ""
     assert next_command("x-1", "show {} 5") == "roocontext show x-1 5"

@@ -25,15 +25,14 @@ def by_rich(text: str, width: int) -> list[str]:
 
 
 @given(TEXTS, st.integers(2, 40))
-def test_wrapped_lines_equal_those_of_rich(text: str, width: int) -> None:
+def test_wrapped_lines_equal_those_of_rich(text, width):
     lines = ["".join(piece for piece, _ in line) for line in wrapped([(text, "")], width)]
     assert lines == by_rich(text, width)
 
 
 @given(st.lists(TEXTS, max_size=4), st.integers(2, 40))
-def test_each_part_keeps_its_style(texts: list[str], width: int) -> None:
-    pieces = [(text, f"style {number}") for number, text in enumerate(texts)]
-    found = list(wrapped(pieces, width))
+def test_each_part_keeps_its_style(texts, width):
+    found = list(wrapped([(text, f"style {number}") for number, text in enumerate(texts)], width))
     for number, text in enumerate(texts):
         own = [part for line in found for part, style in line if style == f"style {number}"]
         assert "".join("".join(own).split()) == "".join(text.split())
@@ -42,7 +41,7 @@ def test_each_part_keeps_its_style(texts: list[str], width: int) -> None:
     assert plain == ["".join(part for part, _ in line) for line in whole]
 
 
-def test_simple_characters_take_one_column_each() -> None:
+def test_simple_characters_take_one_column_each():
     simple = [chr(code) for code in range(0x3000) if _SIMPLE.fullmatch(chr(code))]
     assert len(simple) > 900
     assert all(cell_len(one) == 1 for one in simple)

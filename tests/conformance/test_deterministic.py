@@ -5,7 +5,6 @@ everything fail in them that can.
 """
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,9 +127,7 @@ KINDS = {"message", "summary", "marker", "companion", "clearing", "rewind", "not
 
 
 @pytest.mark.parametrize("script", [write_everything, manage_everything])
-def test_two_runs_on_two_engines_write_the_same_bytes(
-    script: Any, tmp_path: Path, postgres_url: str
-) -> None:
+def test_two_runs_on_two_engines_write_the_same_bytes(script, tmp_path, postgres_url):
     def run(url: str) -> dict[str, list[tuple[Any, ...]]]:
         with Store.open(url, clock=SetClock(), ids=CountedIds()) as store:
             script(store)
@@ -145,7 +142,7 @@ def test_two_runs_on_two_engines_write_the_same_bytes(
         assert run(other) == first
 
 
-def test_store_without_a_clock_takes_the_time_of_day(tmp_path: Path) -> None:
+def test_store_without_a_clock_takes_the_time_of_day(tmp_path):
     with freeze_time("2026-01-02 03:04:05"), Store.open(tmp_path / "store.db") as store:
         chat = store.create("now")
         chat.append("user", "hello")

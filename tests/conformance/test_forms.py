@@ -14,7 +14,6 @@ from roocontext.errors import NotTheModelsTurn, SummarySealed
 from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
 from support.dialogue import text
 from support.examples import everyday, examples
 from support.histories import HISTORIES, play
@@ -140,7 +139,6 @@ def test_any_session_goes_out_acceptable_in_every_form(memory, history, compacte
 def test_every_nasty_session_goes_out_acceptable_in_every_form(memory):
     """Each day each of them for one model, and each model in a quarter of them."""
     for number, kind in enumerate(KINDS.values()):
-        chat = memory.create()
-        chat = kind.build(chat) or chat
+        chat = kind.build(memory.create())
         one = MODELS[number % len(MODELS)]
         assert faults(chat, everyday([one], MODELS)) == []

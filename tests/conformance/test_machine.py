@@ -69,22 +69,18 @@ class SessionMachine(RuleBasedStateMachine):
     """From where on a fork is its own; what is before was compared in its parent."""
 
     @initialize(roles=st.lists(st.sampled_from(["user", "assistant"]), min_size=2, max_size=6))
-    def begin(self, roles: list[str]) -> None:
+    def begin(self, roles):
         self.said = 0
-        self.chat, self.model = self.store.create(), Model()
-        self.family = [(self.chat, self.model)]
-        self.starts = [0]
+        self._move(self.store.create(), Model())
+        self.family, self.starts = [(self.chat, self.model)], [0]
         self.compared = (0, 0)
-        self.kept: Plan | None = None
-        self.asked: Any = None
-        self.before: dict[int, list[Any]] = {}
         self.noted: list[tuple[str, Any, str, Any]] = []
         self.append([(role, self._text(3)) for role in roles])
 
     # Appending
 
     @rule(role=st.sampled_from(["user", "assistant"]), size=picks, about=seldom, ts=own_times)
-    def say(self, role: str, size: int, about: bool, ts: int | None) -> None:
+    def say(self, role, size, about, ts):
         """Sometimes with data of the agent's own, which no later operation may look at."""
         role_and_text = (role, self._text(size % 40))
         facts: dict[str, Any] = {}
@@ -102,11 +98,11 @@ class SessionMachine(RuleBasedStateMachine):
             self.model.used[receipt.seq] = (facts["model"], facts["usage"])
 
     @rule(ids=st.lists(few, min_size=1, max_size=3), thinking=flags, text=flags)
-    def call_tools(self, ids: list[int], thinking: bool, text: bool) -> None:
+    def call_tools(self, ids, thinking, text):
         self.append([("assistant", self._calls(ids, thinking=thinking, text=text))])
 
     @rule(extra=flags, apart=flags, size=picks, skip=seldom)
-    def answer_tools(self, extra: bool, apart: bool, size: int, skip: bool) -> None:
+    def answer_tools(self, extra, apart, size, skip):
         waiting = self._waiting()[1 if skip else 0 :]
         answers = [self._result(tool_id, size % 300) for tool_id in waiting]
         if extra or not answers:
@@ -115,7 +111,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.append([("user", content) for content in messages])
 
     @rule(pick=picks, waiting=st.sampled_from([True, True, False]), failed=flags, about=flags)
-    def answer(self, pick: int, waiting: bool, failed: bool, about: bool) -> None:
+    def answer(self, pick, waiting, failed, about):
         """A call that waits, or any live one; again, it is the same answer."""
         calls = self.model.waits_for()[1] if waiting else self.model.calls()
         if not calls:
@@ -143,15 +139,9 @@ class SessionMachine(RuleBasedStateMachine):
         assert self.chat.answer(call, "another").seq == seq
 
     @rule(number=few, system=few, asks=flags)
-    def record(self, number: int, system: int, asks: bool) -> None:
+    def record(self, number, system, asks):
         """A reply that may be recorded already, unless a request that had read it came before."""
-        request = None
-        if asks and self.model.waits_for()[0] == "model":
-            newest = self.chat.frame()
-            request = self.chat.request(system=f"Prompt {system}.", tools=[])
-            if newest is None or newest.system != f"Prompt {system}.":
-                self.model.add(Kind.NOTE)
-            assert request.seq == self.model.last_seq
+        request = self._request(system) if asks else None
         said = [{"type": "text", "text": f"Reply {number}."}]
         reply = {"type": "message", "id": f"msg_{number}", "content": said, "stop_reason": "end"}
         receipt = self.chat.record(reply, request, extra={"n": system})
@@ -172,17 +162,23 @@ class SessionMachine(RuleBasedStateMachine):
         assert (receipt.seq, receipt.new) == (seq, True)
 
     @rule(system=few)
-    def ask(self, system: int) -> None:
+    def ask(self, system):
         """A request that is answered later, whatever happens until then."""
+        self.asked = self._request(system) or self.asked
+
+    def _request(self, system: int) -> Any:
+        """A request, if it is the model's turn; its frame is noted if it is new."""
         if self.model.waits_for()[0] != "model":
-            return
+            return None
         newest = self.chat.frame()
-        self.asked = self.chat.request(system=f"Prompt {system}.", tools=[])
+        request = self.chat.request(system=f"Prompt {system}.", tools=[])
         if newest is None or newest.system != f"Prompt {system}.":
             self.model.add(Kind.NOTE)
+        assert request.seq == self.model.last_seq
+        return request
 
     @rule(asks=flags, only=seldom, failed=seldom)
-    def compact(self, asks: bool, only: bool, failed: bool) -> None:
+    def compact(self, asks, only, failed):
         """A reply in which the provider compacted what its request had read."""
         request = self.asked if asks else None
         words = self._text(2)
@@ -209,7 +205,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert again == msgspec.structs.replace(receipt, new=False)
 
     @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
-    def work(self, ids: list[int], size: int, orphan: bool) -> None:
+    def work(self, ids, size, orphan):
         calls = self._calls(ids, thinking=False, text=True)
         results = [self._result(f"t{number}", size % 300) for number in ids]
         if orphan:
@@ -230,18 +226,7 @@ class SessionMachine(RuleBasedStateMachine):
         snug=st.sampled_from([True, True, True, False]),
         later=seldom,
     )
-    def hide(
-        self,
-        action: Action,
-        start: int,
-        length: int,
-        skip: set[int],
-        companions: int,
-        compat: bool,
-        at_end: bool,
-        snug: bool,
-        later: bool,
-    ) -> None:
+    def hide(self, action, start, length, skip, companions, compat, at_end, snug, later):
         """Part of the view, with holes; `snug` leaves pins and split pairs out."""
         seen = self.model.effective()
         if not seen:
@@ -265,9 +250,7 @@ class SessionMachine(RuleBasedStateMachine):
         smaller=st.sampled_from([True, True, False]),
         stale=seldom,
     )
-    def hide_ranges(
-        self, action: Action, ends: list[int], compat: bool, smaller: bool, stale: bool
-    ) -> None:
+    def hide_ranges(self, action, ends, compat, smaller, stale):
         """Ranges of seq, whatever is in them; the ends are often messages."""
         known = sorted(self.model.said) if smaller else range(1, self.model.last_seq + 1)
         points = sorted({known[end % len(known)] for end in ends})
@@ -290,14 +273,7 @@ class SessionMachine(RuleBasedStateMachine):
         later=seldom,
         wild=seldom,
     )
-    def clear(
-        self,
-        chosen: list[int],
-        keep: tuple[int, int] | None,
-        compat: bool,
-        later: bool,
-        wild: bool,
-    ) -> None:
+    def clear(self, chosen, keep, compat, later, wild):
         outputs = self._outputs(everything=compat or wild)
         if not outputs:
             return
@@ -319,7 +295,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.kept is not None)
     @rule()
-    def commit_kept(self) -> None:
+    def commit_kept(self):
         """A plan that was made some steps ago."""
         plan, self.kept = self.kept, None
         self._commit(plan)
@@ -327,7 +303,7 @@ class SessionMachine(RuleBasedStateMachine):
     # Notes
 
     @rule(pick=picks, pinned=st.sampled_from([True, False, False]))
-    def pin(self, pick: int, pinned: bool) -> None:
+    def pin(self, pick, pinned):
         known = sorted(self.model.said)
         target = known[pick % len(known)]
         (self.chat.pin if pinned else self.chat.unpin)(target)
@@ -335,7 +311,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert self.chat.pins() == self.model.pinned
 
     @rule(title=flags)
-    def tell(self, title: bool) -> None:
+    def tell(self, title):
         text = self._text(1)
         if title:
             assert self.chat.set_title(text).seq == self.model.set_title(text)
@@ -343,12 +319,12 @@ class SessionMachine(RuleBasedStateMachine):
             assert self.chat.note("remark", {"text": text}).seq == self.model.add(Kind.NOTE)
 
     @rule(owner=few)
-    def describe(self, owner: int) -> None:
+    def describe(self, owner):
         metadata = {"machine": self.family[0][0].id, "owner": str(owner), "n": self._text(0)}
         assert self.chat.set_metadata(metadata).seq == self.model.set_metadata(metadata)
 
     @rule(pick=picks, about=flags)
-    def note_with_a_client_id(self, pick: int, about: bool) -> None:
+    def note_with_a_client_id(self, pick, about):
         """Repeated at once and at any time later, it is one entry."""
         known = sorted(self.model.said)
         target = known[pick % len(known)] if about else None
@@ -360,7 +336,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.noted)
     @rule(pick=picks, other=seldom)
-    def repeat_a_note(self, pick: int, other: bool) -> None:
+    def repeat_a_note(self, pick, other):
         mine = [noted for noted in self.noted if noted[0] == self.chat.id]
         if not mine:
             return
@@ -383,9 +359,7 @@ class SessionMachine(RuleBasedStateMachine):
         after=st.integers(0, 2),
         broken=seldom,
     )
-    def batch(
-        self, before: int, hidden: int, pinned: bool, back: int, after: int, broken: bool
-    ) -> None:
+    def batch(self, before, hidden, pinned, back, after, broken):
         """Items of every sort at once, and again; a plan may hide what the batch brings."""
         start, items = self.model.head_seq, []
         shadow = self.model.copy()
@@ -453,7 +427,7 @@ class SessionMachine(RuleBasedStateMachine):
     # Rewinding
 
     @rule(pick=picks, near=flags, keep=flags)
-    def rewind(self, pick: int, near: bool, keep: bool) -> None:
+    def rewind(self, pick, near, keep):
         last = self.model.last_seq
         target = last - pick % min(last + 1, 8) if near else pick % (last + 1)
         to = target if keep else target - 1
@@ -468,7 +442,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert [message.seq for message in self.chat.view().messages] == then
 
     @rule(force=flags)
-    def undo(self, force: bool) -> None:
+    def undo(self, force):
         rewinds = [row.seq for row in self.model.rows if row.kind is Kind.REWIND]
         if not rewinds:
             with pytest.raises(NothingToUndo):
@@ -490,7 +464,7 @@ class SessionMachine(RuleBasedStateMachine):
     # Uncovering
 
     @rule(pick=picks, wild=seldom)
-    def uncover(self, pick: int, wild: bool) -> None:
+    def uncover(self, pick, wild):
         rows = [row.seq for row in self.model.rows if row.control or wild]
         if not rows:
             return
@@ -524,7 +498,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
     @rule(move=flags)
-    def start(self, move: bool) -> None:
+    def start(self, move):
         """A session of a sub-agent; opened again it is the same one, and its parent stays."""
         name, parent = f"{self.chat.id}-{self._text(0).strip()}", self.chat.id
         with pytest.raises(SessionNotFound):
@@ -536,24 +510,29 @@ class SessionMachine(RuleBasedStateMachine):
             with pytest.raises(SessionExists):
                 self.store.open_session(name, parent=other)
         if move:
-            self.chat, self.model = self.store.open_session(name), self.family[-1][1]
-            self.kept, self.asked, self.before = None, None, {}
+            self._move(self.store.open_session(name), self.family[-1][1])
             self.append([("user", self._text(3))])
 
     @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
     @rule(pick=picks, near=flags, move=flags)
-    def fork(self, pick: int, near: bool, move: bool) -> None:
+    def fork(self, pick, near, move):
         last = self.model.last_seq
         at = last - pick % min(last + 1, 8) if near else pick % (last + 1)
         made = (self.chat.fork(at), self.model.fork(at))
         self.family.append(made)
         self.starts.append(at)
         if move and made[1].said:
-            self.chat, self.model = made
-            self.kept, self.asked, self.before = None, None, {}
+            self._move(*made)
+
+    def _move(self, chat: Any, model: Model) -> None:
+        """Let the next steps happen in another session."""
+        self.chat, self.model = chat, model
+        self.kept: Plan | None = None
+        self.asked: Any = None
+        self.before: dict[int, list[Any]] = {}
 
     @rule(pick=picks)
-    def redact(self, pick: int) -> None:
+    def redact(self, pick):
         known = sorted(self.model.said)
         seq = known[pick % len(known)]
         key = self.model.keys[seq - 1]
@@ -575,7 +554,7 @@ class SessionMachine(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
-    def it_is_what_the_oracle_says(self) -> None:
+    def it_is_what_the_oracle_says(self):
         """After each step that wrote something: of the others it is compared that they did not."""
         written = (id(self.model), self.model.last_seq)
         if written != self.compared:
@@ -683,7 +662,8 @@ class SessionMachine(RuleBasedStateMachine):
         for owner in range(5):
             where = {"machine": self.family[0][0].id, "owner": str(owner)}
             found = {info.session_id for info in self.store.sessions(where=where)}
-            owned = [chat.id for chat, model in self.family if _owner(model) == str(owner)]
+            described = [(chat.id, model.shown()[1] or {}) for chat, model in self.family]
+            owned = [name for name, metadata in described if metadata.get("owner") == str(owner)]
             assert found == set(owned)
 
     # How it is done
@@ -794,11 +774,6 @@ def _paid(rows: Sequence[ReportedUsage]) -> list[tuple[Any, ...]]:
     return [(row.session_id, row.seq, (row.model, row.usage), row.is_summary) for row in rows]
 
 
-def _owner(model: Model) -> str | None:
-    _, metadata = model.shown()
-    return metadata and metadata["owner"]
-
-
 def _summaries_of(model: Model, seq: int) -> list[Any]:
     """The summaries and coverings that hide a row, or one of these that quotes it."""
     quoting, found = {seq}, []
@@ -812,7 +787,7 @@ def _summaries_of(model: Model, seq: int) -> list[Any]:
     return found
 
 
-def test_random_operations_agree_with_the_oracle(shared: Any) -> None:
+def test_random_operations_agree_with_the_oracle(shared):
     legs = ["file-sync", "memory-sync", "postgres-sync", "file-async", "memory-async"]
     leg = f"{shared.engine}-{shared.interface}"
     machine = type("Machine", (SessionMachine,), {"store": shared.store})

@@ -76,9 +76,7 @@ def stores(opened: Any, postgres: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("outward", [True, False], ids=["to PostgreSQL", "to SQLite"])
-def test_any_session_comes_back_from_export_and_restore(
-    stores: tuple[Any, Any], outward: bool, tmp_path: Path
-) -> None:
+def test_any_session_comes_back_from_export_and_restore(stores, outward, tmp_path):
     home, there = stores if outward else reversed(stores)
     with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as back:
         members = {"store": home, "there": there, "back": back, "file": tmp_path / "x.jsonl"}

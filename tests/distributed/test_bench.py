@@ -5,12 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.citus_server import Citus
-
 ROOT = Path(__file__).parents[2]
 
 
-def test_bench_measures_a_cluster(postgres: Citus) -> None:
+def test_bench_measures_a_cluster(postgres):
     command = [sys.executable, "-m", "bench", "--distributed", "--tiny"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = re.findall(r"Citus, by the (coordinator|node): (.*) / one server", done.stdout)

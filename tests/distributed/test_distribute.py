@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,6 @@ from roocontext.log.counting import BYTES
 from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.schema import DISTRIBUTION, metadata
 from support import showcase
-from support.citus_server import Citus
 
 DISTRIBUTED = "SELECT logicalrelid::text FROM pg_dist_partition ORDER BY 1"
 SETTINGS = 2
@@ -52,7 +51,7 @@ def transaction(url: str, statement: str) -> Iterator[None]:
         yield
 
 
-def test_store_is_the_same_afterwards(one_server: str, sql: Any) -> None:
+def test_store_is_the_same_afterwards(one_server, sql):
     showcase.build(one_server)
     with Store.open(one_server) as store:
         chat = store.create("full")
@@ -78,9 +77,7 @@ def test_store_is_the_same_afterwards(one_server: str, sql: Any) -> None:
     assert [table for (table,) in sql(one_server, DISTRIBUTED)] == sorted(done.rows)
 
 
-def test_nothing_is_left_in_the_tables_of_the_coordinator(
-    one_server: str, postgres: Citus, sql: Any
-) -> None:
+def test_nothing_is_left_in_the_tables_of_the_coordinator(one_server, postgres, sql):
     showcase.build(one_server)
     distribute(one_server)
     sizes = [
@@ -89,7 +86,7 @@ def test_nothing_is_left_in_the_tables_of_the_coordinator(
     assert sizes == [0] * len(metadata.tables)
 
 
-def test_guards_hold_on_every_node(one_server: str, postgres: Citus, sql: Any) -> None:
+def test_guards_hold_on_every_node(one_server, postgres, sql):
     with Store.open(one_server) as store:
         store.create("s").append("user", "hello")
     distribute(one_server)
@@ -113,16 +110,15 @@ def test_guards_hold_on_every_node(one_server: str, postgres: Citus, sql: Any) -
             assert store.session("s").verify().ok
 
 
-def test_distributed_store_is_left_as_it_is(one_server: str, sql: Any) -> None:
-    first = distribute(one_server, shards=3)
-    assert first.steps
+def test_distributed_store_is_left_as_it_is(one_server, sql):
+    assert distribute(one_server, shards=3).steps
     assert distribute(one_server).steps == ()
     assert distribute(one_server, dry_run=True).steps == ()
     shards = "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = 'entries'::regclass"
     assert sql(one_server, shards) == [(3,)]
 
 
-def test_dry_run_lists_the_steps_that_a_person_could_run(one_server: str, sql: Any) -> None:
+def test_dry_run_lists_the_steps_that_a_person_could_run(one_server, sql):
     listed = distribute(one_server, dry_run=True)
     assert listed.rows == {}
     assert sql(one_server, DISTRIBUTED) == []
@@ -130,7 +126,7 @@ def test_dry_run_lists_the_steps_that_a_person_could_run(one_server: str, sql: A
     assert distribute(one_server).steps == ()
 
 
-def test_table_that_is_new_is_distributed_too(one_server: str, sql: Any) -> None:
+def test_table_that_is_new_is_distributed_too(one_server, sql):
     """As a later release adds it to a store that was distributed before."""
     distribute(one_server)
     sql(one_server, "SELECT undistribute_table('facts')")
@@ -148,7 +144,7 @@ def test_table_that_is_new_is_distributed_too(one_server: str, sql: Any) -> None
         "INSERT INTO search_marks VALUES ('s', 1)",
     ],
 )
-def test_while_somebody_writes_it_is_refused(one_server: str, sql: Any, statement: str) -> None:
+def test_while_somebody_writes_it_is_refused(one_server, sql, statement):
     with Store.open(one_server) as store:
         store.create("s")
     with (
@@ -160,7 +156,7 @@ def test_while_somebody_writes_it_is_refused(one_server: str, sql: Any, statemen
     assert distribute(one_server).steps
 
 
-def test_reader_in_the_way_is_no_reason_to_wait_for_ever(one_server: str, sql: Any) -> None:
+def test_reader_in_the_way_is_no_reason_to_wait_for_ever(one_server, sql):
     with (
         transaction(one_server, "SELECT * FROM entries"),
         pytest.raises(DistributionRefused, match="Other transactions use"),
@@ -184,9 +180,7 @@ def _late(sql: Any, url: str) -> None:
 
 
 @pytest.mark.parametrize("obstacle", [_of_an_application, _late])
-def test_failure_leaves_the_store_on_one_server(
-    one_server: str, sql: Any, obstacle: Callable[..., None]
-) -> None:
+def test_failure_leaves_the_store_on_one_server(one_server, sql, obstacle):
     showcase.build(one_server)
     with Store.open(one_server) as store:
         before = state(store)
@@ -200,7 +194,7 @@ def test_failure_leaves_the_store_on_one_server(
         assert store.session("parser").verify().ok
 
 
-def test_two_at_once_distribute_it_once(one_server: str) -> None:
+def test_two_at_once_distribute_it_once(one_server):
     done: list[Any] = []
     runs = [threading.Thread(target=lambda: done.append(distribute(one_server))) for _ in range(2)]
     for run in runs:
@@ -210,7 +204,7 @@ def test_two_at_once_distribute_it_once(one_server: str) -> None:
     assert sorted(bool(each.steps) for each in done) == [False, True]
 
 
-def test_writers_meanwhile_lose_nothing(one_server: str) -> None:
+def test_writers_meanwhile_lose_nothing(one_server):
     stop = threading.Event()
     sent = dict.fromkeys(range(4), 0)
 
@@ -253,7 +247,7 @@ def test_writers_meanwhile_lose_nothing(one_server: str) -> None:
 
 
 @pytest.mark.parametrize("schema", ["agents", '"Agents"'])
-def test_schema_of_its_own(one_server: str, sql: Any, schema: str) -> None:
+def test_schema_of_its_own(one_server, sql, schema):
     sql(one_server, f"CREATE SCHEMA {schema}")
     url = make_url(one_server).update_query_dict({"options": f"-c search_path={schema}"})
     with Store.open(url) as store:
@@ -266,9 +260,7 @@ def test_schema_of_its_own(one_server: str, sql: Any, schema: str) -> None:
     assert sql(one_server, f"{placed} JOIN pg_class ON oid = logicalrelid") == [(schema,)]
 
 
-def test_what_cannot_be_distributed_is_refused(
-    one_server: str, postgres: Citus, tmp_path: Any
-) -> None:
+def test_what_cannot_be_distributed_is_refused(one_server, postgres, tmp_path):
     alone = postgres.empty()
     with pytest.raises(SchemaMismatch, match="missing"):
         distribute(alone)

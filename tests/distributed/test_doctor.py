@@ -1,7 +1,6 @@
 """The doctor's findings about a distributed store, and the commands that distribute one."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,7 +14,7 @@ from roocontext.store.engine.health import examine_database
 from roocontext.store.engine.roles import secure
 from support import showcase
 from support.citus_server import SHARDS, Citus
-from support.cli_process import CommandLine, CommandLines
+from support.cli_process import CommandLine
 
 EXPECTED = {"fsync", "full_page_writes"}
 """What is wrong with the tests' servers on purpose: they do not wait for a disk."""
@@ -50,7 +49,7 @@ def damaged(postgres: Citus) -> Iterator[str]:
     postgres.drop(url, again=False)
 
 
-def test_distributed_store_is_examined(postgres_url: str, command_line: CommandLines) -> None:
+def test_distributed_store_is_examined(postgres_url, command_line):
     showcase.build(postgres_url)
     found = findings(command_line(postgres_url))
     assert {check for check, (status, _) in found.items() if status == "bad"} <= EXPECTED
@@ -64,7 +63,7 @@ def test_distributed_store_is_examined(postgres_url: str, command_line: CommandL
     assert all(node.bytes > 0 for node in facts.nodes[1:])
 
 
-def test_store_on_one_server_has_no_cluster(one_server: str, command_line: CommandLines) -> None:
+def test_store_on_one_server_has_no_cluster(one_server, command_line):
     assert examine_database(one_server).cluster is None
     assert "nodes" not in findings(command_line(one_server))
 
@@ -79,9 +78,7 @@ def test_store_on_one_server_has_no_cluster(one_server: str, command_line: Comma
         ("turns", "ALTER TABLE {0} NO FORCE ROW LEVEL SECURITY"),
     ],
 )
-def test_shard_without_a_guard_is_named(
-    postgres: Citus, damaged: str, command_line: CommandLines, table: str, damage: str
-) -> None:
+def test_shard_without_a_guard_is_named(postgres, damaged, command_line, table, damage):
     secure(damaged)
     node, shard = shards(postgres, damaged, table)[1]
     with psycopg.connect(node) as connection:
@@ -92,9 +89,7 @@ def test_shard_without_a_guard_is_named(
     assert says == f"1 lack triggers, checks or policies of their table: {shard}"
 
 
-def test_what_is_not_distributed_is_named(
-    one_server: str, command_line: CommandLines, sql: Any
-) -> None:
+def test_what_is_not_distributed_is_named(one_server, command_line, sql):
     run = command_line(one_server)
     assert run("db", "distribute").code == 0
     sql(one_server, "SELECT undistribute_table('facts')")
@@ -104,9 +99,7 @@ def test_what_is_not_distributed_is_named(
     )
 
 
-def test_setting_with_which_citus_refuses_statements(
-    postgres: Citus, damaged: str, command_line: CommandLines
-) -> None:
+def test_setting_with_which_citus_refuses_statements(postgres, damaged, command_line):
     database = make_url(damaged).database
     with psycopg.connect(postgres.on_node(2, database), autocommit=True) as worker:
         worker.execute(f"ALTER DATABASE {database} SET plan_cache_mode = 'force_generic_plan'")
@@ -115,13 +108,13 @@ def test_setting_with_which_citus_refuses_statements(
     assert says.endswith(":".join(map(str, postgres.nodes[2])))
 
 
-def test_every_node_of_a_cluster_answers(postgres_url: str) -> None:
+def test_every_node_of_a_cluster_answers(postgres_url):
     database = Database(engine_of(postgres_url))
     assert database.inspect(silent_nodes) == ()
     database.close()
 
 
-def test_command_shows_what_it_did(one_server: str, command_line: CommandLines) -> None:
+def test_command_shows_what_it_did(one_server, command_line):
     showcase.build(one_server)
     run = command_line(one_server)
     listed = run("db", "distribute", "--shards", "2", "--dry-run")
@@ -134,7 +127,7 @@ def test_command_shows_what_it_did(one_server: str, command_line: CommandLines) 
     assert (again.code, again.out) == (0, "The store is distributed already. Nothing changed.\n")
 
 
-def test_new_store_is_distributed(one_server: str, command_line: CommandLines, sql: Any) -> None:
+def test_new_store_is_distributed(one_server, command_line, sql):
     sql(one_server, "CREATE SCHEMA agents")
     url = make_url(one_server).update_query_dict({"options": "-c search_path=agents"})
     run = command_line(url.render_as_string(hide_password=False))

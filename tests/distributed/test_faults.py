@@ -49,8 +49,7 @@ class Writers:
             while not self.stop.is_set():
                 number = self.sent[name]
                 try:
-                    receipt = chat.append("user", str(number), client_id=str(number))
-                    assert receipt.seq == number + 1
+                    assert chat.append("user", str(number), client_id=str(number)).seq == number + 1
                     self.sent[name] += 1
                     time.sleep(0.005)
                 except StoreUnavailable as error:
@@ -104,7 +103,7 @@ def left_prepared(cluster: OwnCluster, nodes: list[str]) -> int:
     return total
 
 
-def test_killed_worker_loses_nothing(cluster: OwnCluster) -> None:
+def test_killed_worker_loses_nothing(cluster):
     with writing(cluster.url) as writers:
         cluster.kill("worker1")
         before = dict(writers.sent)
@@ -125,7 +124,7 @@ def test_killed_worker_loses_nothing(cluster: OwnCluster) -> None:
     assert left_prepared(cluster, ["coordinator", "worker1", "worker2"]) == 0
 
 
-def test_killed_coordinator_loses_nothing(cluster: OwnCluster) -> None:
+def test_killed_coordinator_loses_nothing(cluster):
     with writing(cluster.url) as writers:
         cluster.kill("coordinator")
         while not writers.errors:
@@ -134,7 +133,7 @@ def test_killed_coordinator_loses_nothing(cluster: OwnCluster) -> None:
     assert left_prepared(cluster, ["coordinator", "worker1", "worker2"]) == 0
 
 
-def test_added_and_emptied_nodes_lose_nothing(cluster: OwnCluster) -> None:
+def test_added_and_emptied_nodes_lose_nothing(cluster):
     with writing(cluster.url) as writers:
         cluster.start(workers=3)
         with psycopg.connect(cluster.url, autocommit=True) as connection:

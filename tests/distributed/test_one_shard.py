@@ -191,7 +191,7 @@ def ran(postgres: Citus) -> Iterator[tuple[dict[str, Ran], Callable[[str, Any], 
 
 
 @pytest.mark.parametrize("operation", ONE_SESSION)
-def test_operation_on_one_session_runs_on_its_shard(ran: Any, operation: str) -> None:
+def test_operation_on_one_session_runs_on_its_shard(ran, operation):
     found, explained = ran
     one = found[operation]
     assert 1 in one.tasks(explained)
@@ -203,9 +203,7 @@ def test_operation_on_one_session_runs_on_its_shard(ran: Any, operation: str) ->
 
 
 @pytest.mark.parametrize("operation", CROSSING)
-def test_operation_on_many_sessions_asks_each_shard_once_a_statement(
-    ran: Any, operation: str
-) -> None:
+def test_operation_on_many_sessions_asks_each_shard_once_a_statement(ran, operation):
     found, explained = ran
     one = found[operation]
     # A copy of rows from one session to another is no plan that can be explained for parameters.
@@ -216,6 +214,6 @@ def test_operation_on_many_sessions_asks_each_shard_once_a_statement(
     assert f"| {operation} | {many} |" in PAGE.read_text().splitlines()
 
 
-def test_append_is_one_message_to_one_node(ran: Any) -> None:
+def test_append_is_one_message_to_one_node(ran):
     found, _ = ran
     assert len(found["append"].remote) == 1

@@ -64,9 +64,7 @@ def owned(stack: ExitStack, url: str, name: str) -> Store:
 
 
 @pytest.mark.parametrize("node", [0, 1, 2])
-def test_role_that_owns_nothing_attacks_from_every_node(
-    postgres: Citus, database: str, login: Login, node: int
-) -> None:
+def test_role_that_owns_nothing_attacks_from_every_node(postgres, database, login, node):
     secure(database)
     there = login.url(postgres.on_node(node, make_url(database).database))
     with ExitStack() as stack:
@@ -79,9 +77,7 @@ def test_role_that_owns_nothing_attacks_from_every_node(
         attack(Stores(everyone, owned(stack, there, "acme"), owned(stack, there, "mallory"), lab))
 
 
-def test_shard_itself_shows_a_role_nothing_of_others(
-    postgres: Citus, database: str, login: Login
-) -> None:
+def test_shard_itself_shows_a_role_nothing_of_others(postgres, database, login):
     secure(database)
     with ExitStack() as stack:
         there = login.url(database)
@@ -105,9 +101,7 @@ def test_shard_itself_shows_a_role_nothing_of_others(
     assert seen > 0
 
 
-def test_policies_are_on_every_shard_and_move_with_it(
-    postgres: Citus, database: str, login: Login
-) -> None:
+def test_policies_are_on_every_shard_and_move_with_it(postgres, database, login):
     secure(database)
     with ExitStack() as stack:
         there = login.url(database)
@@ -126,7 +120,7 @@ def test_policies_are_on_every_shard_and_move_with_it(
         assert mallory.sessions() == []
 
 
-def test_store_that_is_secured_is_distributed_with_its_policies(one_server: str) -> None:
+def test_store_that_is_secured_is_distributed_with_its_policies(one_server):
     secure(one_server)
     with Store.open(one_server, owner="acme") as acme:
         acme.create(ID).append("user", "hello")
@@ -136,9 +130,7 @@ def test_store_that_is_secured_is_distributed_with_its_policies(one_server: str)
         assert acme.session(ID).verify().ok
 
 
-def test_role_that_policies_hide_rows_from_cannot_distribute_the_store(
-    one_server: str, sql: Any
-) -> None:
+def test_role_that_policies_hide_rows_from_cannot_distribute_the_store(one_server, sql):
     with Store.open(one_server, owner="acme") as acme:
         acme.create(ID).append("user", "hello")
     secure(one_server)

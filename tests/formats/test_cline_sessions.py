@@ -37,11 +37,8 @@ ROWS = [
     asked("u3", "Second"),
     replied("a3", say("fine")),
 ]
-SUMMARY = {
-    "role": "user",
-    "content": [say("Context summary:")],
-    "metadata": {"kind": "compaction_summary"},
-}
+ABOUT = {"metadata": {"kind": "compaction_summary"}}
+SUMMARY = {"role": "user", "content": [say("Context summary:")], **ABOUT}
 
 
 def session(folder: Path, rows: Any, name: str = "s1", **compaction: Any) -> Path:
@@ -63,11 +60,9 @@ def take(store: Any, path: Path) -> list[SessionImport]:
 
 
 def seen(store: Any, name: str = "cline:s1") -> list[Any]:
-    return [
-        block.get("text") or block["type"]
-        for message in store.session(name).view().messages
-        for block in message.content
-    ]
+    messages = store.session(name).view().messages
+    blocks = [block for message in messages for block in message.content]
+    return [block.get("text") or block["type"] for block in blocks]
 
 
 def test_session_becomes_messages(store, tmp_path):
@@ -132,8 +127,7 @@ def test_odd_records_and_damaged_files_are_reported(store, tmp_path):
     (done,) = take(store, folder)
     assert len(done.problems) == 1  # a message without content
     file = folder / "s1.messages.json"
-    text = file.read_text()
-    file.write_text(text[:-20])
+    file.write_text(file.read_text()[:-20])
     (done,) = take(store, folder)
     assert (len(done.problems), done.rewound) == (1, False)
     file.write_text(json.dumps(ROWS[:1]))

@@ -20,12 +20,69 @@ def path(tmp_path: Path) -> Path:
 
 
 META = line("session_meta", id="aa", cwd="/work", cli_version="0.9", git={"branch": "main"})
-
-
-ENVIRONMENT = item("user", "<environment_context>\n</environment_context>")
-PERMISSIONS = item("developer", "permissions")
-SEALED = {"type": "compaction", "encrypted_content": "x"}
 TURN = line("turn_context", model="gpt-5.2", cwd="/work")
+
+ENVIRONMENT = "<environment_context>\n</environment_context>"
+SEALED = {"type": "compaction", "encrypted_content": "x"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
+
+
+def talk(rows: str, make: Any = item) -> list[dict[str, Any]]:
+    """Records in short: `one` is the user's, `>two` an answer, `#rules` the developer's.
+
+    `@` is the environment, which the user tells, `*` an output, `!` the beginning of a turn, `-2` a
+    rollback of two turns, `[one,=S]` a compaction that leaves `one` and the summary S, `$` a sealed
+    compaction in it, and `~S` a compaction as earlier releases wrote it, without what it leaves.
+    """
+    made = []
+    for row in rows.split():
+        match row[0], row[1:]:
+            case ">" | "#" as kind, text:
+                made.append(make({">": "assistant", "#": "developer"}[kind], text))
+            case "@", _:
+                made.append(make("user", ENVIRONMENT))
+            case "=", text:
+                made.append(make("user", f"Summary: {text}"))
+            case "$", _:
+                made.append(SEALED)
+            case "*", _:
+                made.append(line("response_item", **OUTPUT))
+            case "!", _:
+                made.append(line("event_msg", type="task_started", turn_id="t"))
+            case "-", turns:
+                made.append(line("event_msg", type="thread_rolled_back", num_turns=int(turns)))
+            case "~", text:
+                made.append(line("compacted", message=text))
+            case "[", items:
+                new = talk(items[:-1].replace(",", " "), said)
+                text = items[:-1].partition("=")[2]
+                made.append(line("compacted", message=text, replacement_history=new))
+            case _:
+                made.append(make("user", row))
+    return made
+
+
+def add(path: Path, *records: Any) -> None:
+    """Append records, and those in short."""
+    for one in records:
+        write(path, *(talk(one) if isinstance(one, str) else [one]))
+
+
+def seen(store: Any, name: str = "codex:aa") -> str:
+    """The view, in short: the first line of each text, and other items' types."""
+    contents = [message.content for message in store.session(name).view().messages]
+    texts = [
+        content["content"][0]["text"].split("\n")[0] if "content" in content else content["type"]
+        for content in contents
+    ]
+    short = " ".join(texts).replace("<environment_context>", "@").replace("Summary: ", "=")
+    return short.replace("function_call_output", "*").replace("compaction", "$")
+
+
+def taken(store: Any, path: Path, name: str = "codex:aa") -> str:
+    """What is seen after an import without problems."""
+    assert take(store, path).problems == ()
+    return seen(store, name)
 
 
 def take(store: Any, path: Path, **options: Any) -> SessionImport:
@@ -36,69 +93,97 @@ def take(store: Any, path: Path, **options: Any) -> SessionImport:
     return done
 
 
-def seen(store: Any, name: str = "codex:aa") -> list[str]:
-    def short(content: Any) -> str:
-        if "content" in content:
-            return content["content"][0]["text"].split("\n")[0]
-        return content["type"]
-
-    return [short(message.content) for message in store.session(name).view().messages]
-
-
-def taken(store: Any, path: Path) -> list[str]:
-    """What is seen after an import without problems."""
-    assert take(store, path).problems == ()
-    return seen(store)
-
-
-def compacted(*history: Any, message: str = "") -> dict[str, Any]:
-    """A compaction that leaves these items."""
-    return line("compacted", message=message, replacement_history=history)
-
-
-def rollback(turns: int) -> dict[str, Any]:
-    return line("event_msg", type="thread_rolled_back", num_turns=turns)
-
-
 def test_session_becomes_messages(store, path):
     call = {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"}
-    output = {"type": "function_call_output", "call_id": "c1", "output": "a \0 b"}
     used = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
     info = {"total_token_usage": used, "last_token_usage": used}
-    write(path, META, TURN, ENVIRONMENT, item("user", "hello"))
-    write(path, line("event_msg", type="user_message", message="hello"))
-    write(path, line("response_item", type="reasoning", summary=[], encrypted_content="x"))
-    write(path, line("response_item", **call), line("event_msg", type="token_count", info=info))
-    write(path, line("response_item", **output), line("response_item", type="ghost_snapshot"))
-    write(path, line("world_state", full=True, state={}), item("assistant", "done"))
+    add(path, META, TURN, "@ hello", line("event_msg", type="user_message", message="hello"))
+    add(path, line("response_item", type="reasoning", summary=[], encrypted_content="x"))
+    add(path, line("response_item", **call), line("event_msg", type="token_count", info=info))
+    add(path, line("response_item", **{**OUTPUT, "output": "a \0 b"}))
+    add(path, line("response_item", type="ghost_snapshot"))
+    add(path, line("world_state", full=True, state={}), ">done")
     done = take(store, path)
     assert (done.messages, done.problems) == (6, ())
-    assert seen(store) == [
-        *("<environment_context>", "hello", "reasoning", "function_call"),
-        *("function_call_output", "done"),
-    ]
+    assert seen(store) == "@ hello reasoning function_call * done"
     chat = store.session("codex:aa")
     assert chat.info().metadata["branch"] == "main"
     ((one),) = chat.usage()
     assert (one.usage["input_tokens"], one.model) == (9, "gpt-5.2")
     assert chat.messages("openai-responses")[-1]["content"][0]["text"] == "done"
-    write(path, item("user", "more"))
+    add(path, "more")
     assert take(store, path).messages == 1
 
 
 def test_compaction_replaces_the_history(store, path):
-    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
-    new = [said("developer", "permissions"), said("user", "one"), said("user", "Summary: S")]
-    write(path, compacted(*new, message="S"), item("user", "three"))
-    assert taken(store, path) == ["permissions", "one", "Summary: S", "three"]
+    add(path, "@ one >two [#permissions,one,=S] three")
+    assert taken(store, path) == "permissions one =S three"
     (summary,) = [e for e in store.session("codex:aa").audit() if e.kind == "summary"]
     assert summary.content["content"][0]["text"] == "Summary: S"
 
 
+NO_SUMMARY = "(no summary available)"
+HISTORIES = {
+    "compaction without a summary": [("one >two [one,$] three", "one $ three")],
+    "second sealed compaction": [("one [one,$] two >three [one,two,$] four", "one two $ four")],
+    "messages kept by two compactions": [("one >two [one,new,$] three ~S 4", "one new three S 4")],
+    "messages kept by the compactions of two imports": [
+        ("one >two [one,new,$] three", "one new $ three"),
+        ("~S four", "one new three S four"),
+    ],
+    "rollback around a sealed compaction": [
+        ("one >two three [one,three,$,#later] four", "one three $ later four"),
+        ("-1 five", "one three $ five"),
+        ("-2 six", "one six"),
+    ],
+    "old compaction keeps what the user said": [("@ one >2 three ~S >four", "@ one three S four")],
+    "old compaction keeps only the first context": [
+        ("#rules @ one >two #rules three ~", f"rules @ one three {NO_SUMMARY}")
+    ],
+    "rollback": [
+        ("#rules @ one >two #rules three >four -1 five", "rules @ one two five"),
+        ("-9", "rules @"),
+    ],
+    "rollback into the rows left by a compaction": [
+        ("@ one >two three [#rules,one,three,=S] four >five -3 six", "rules one six"),
+        ("-1 seven", "rules one seven"),
+    ],
+    "rollback of an old compaction, a turn of its own": [("@ 1 >2 three ~S four -2", "@ 1 three")],
+    "rollback of all rows left by a compaction": [("one [one,=S] -9 * -1 two", "* two")],
+    "rollback of nothing": [("one -0 >two", "one two")],
+    "rollback of a turn with a compaction": [
+        ("! @ one >two ! #rules three [one,=S] >four -1", "@ one two"),
+        ("! three [one,three,=S] -1 ! five", "@ one two five"),
+    ],
+    "rollback of the turn after one with a compaction": [
+        ("! @ one >two ! #rules three [one,$] ! four -2", "@ one two")
+    ],
+    "rollback of a turn that begins with a compaction": [
+        ("! @ one >two ! #rules [one,=S] three -1", "@ one two")
+    ],
+    "rollback of a turn before a compaction": [("! @ 1 >2 ! #rules 3 ! [1,=S] -1", "@ 1 2")],
+    "rollback of a turn after a compaction": [("! @ 1 >2 ! [1,=S] ! #rules 3 -1", "1 =S")],
+    "rollback of one of two compactions": [("! 1 >2 ! [1,=S] ! 3 [1,3,=T] ! 4 -2", "1 =S")],
+    "rollback of all turns and a compaction": [("! @ one >two ! [one,=S] ! three -9", "@")],
+    "rollback of what was typed after a compaction": [
+        ("! @ one ! #rules three [one,=S] more -1", "@ one rules three")
+    ],
+    "rollback of a part of a turn": [("! @ one ! [one,=S] two three -1", "one =S two")],
+}
+
+
+@pytest.mark.parametrize("stages", HISTORIES.values(), ids=HISTORIES)
+def test_history_is_what_the_program_sends(store, path, stages):
+    add(path, TURN)
+    for rows, wanted in stages:
+        add(path, rows)
+        assert taken(store, path) == wanted
+    assert store.session("codex:aa").verify().ok
+
+
 def test_sealed_summary_is_kept(store, path):
-    write(path, item("user", "one"), item("assistant", "two"))
-    write(path, compacted(SEALED), item("user", "three"))
-    assert taken(store, path) == ["compaction", "three"]
+    add(path, "one >two [$] three")
+    assert taken(store, path) == "$ three"
     chat = store.session("codex:aa")
     (covering,) = [e for e in chat.audit() if e.kind == "covering"]
     assert covering.entry.details["sealed"]
@@ -108,10 +193,8 @@ def test_sealed_summary_is_kept(store, path):
 
 
 def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path):
-    write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "two"))
-    new = [said("user", "one"), said("developer", "permissions"), said("user", "two"), SEALED]
-    write(path, compacted(*new), item("user", "three"))
-    assert taken(store, path) == ["one", "permissions", "two", "compaction", "three"]
+    add(path, TURN, "one >two two [one,#permissions,two,$] three")
+    assert taken(store, path) == "one permissions two $ three"
     chat = store.session("codex:aa")
     kinds = [e.kind for e in chat.audit() if e.visible]
     assert kinds == ["message", "companion", "companion", "message", "message"]
@@ -119,89 +202,40 @@ def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path
     assert [it.get("type") for it in items][-2:] == ["compaction", "message"]
     with pytest.raises(SummarySealed):
         chat.messages("anthropic")
-    write(path, item("user", "four"))
-    assert (take(store, path).new, seen(store)[-1]) == (1, "four")
+    add(path, "four")
+    assert (take(store, path).new, seen(store).split()[-1]) == (1, "four")
 
 
 def test_kept_output_is_that_of_its_own_call(store, path):
-    outputs = [
-        {"type": "function_call_output", "call_id": call, "output": "ok"} for call in ("c1", "c2")
-    ]
-    write(path, TURN, *(line("response_item", **output) for output in outputs))
-    new = [outputs[1], SEALED]
-    write(path, compacted(*new))
+    new = [{**OUTPUT, "call_id": "c2"}, SEALED]
+    add(path, TURN, "*", line("response_item", **new[0]))
+    add(path, line("compacted", message="", replacement_history=new))
     take(store, path)
     assert [m.content for m in store.session("codex:aa").view().messages] == new
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["at once", "in two imports"])
-def test_messages_that_a_sealed_compaction_kept_are_kept_by_a_later_one(store, path, again):
-    write(path, TURN, item("user", "one"), item("assistant", "two"))
-    new = [said("user", "one"), said("user", "new"), SEALED]
-    write(path, compacted(*new), item("user", "three"))
-    if again:
-        take(store, path)
-    write(path, line("compacted", message="S"), item("user", "four"))
-    assert taken(store, path) == ["one", "new", "three", "S", "four"]
-
-
-def test_rollback_around_a_sealed_compaction_is_followed(store, path):
-    write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "three"))
-    new = [said("user", "one"), said("user", "three"), SEALED, said("developer", "later")]
-    write(path, compacted(*new), item("user", "four"))
-    assert taken(store, path) == ["one", "three", "compaction", "later", "four"]
-    write(path, rollback(1), item("user", "five"))
-    assert taken(store, path) == ["one", "three", "compaction", "five"]
-    write(path, rollback(2), item("user", "six"))
-    assert taken(store, path) == ["one", "six"]
-    assert store.session("codex:aa").verify().ok
-
-
-def test_second_sealed_compaction_replaces_the_first(store, path):
-    write(path, TURN, item("user", "one"))
-    write(path, compacted(said("user", "one"), SEALED))
-    write(path, item("user", "two"), item("assistant", "three"))
-    new = [said("user", "one"), said("user", "two"), {**SEALED, "encrypted_content": "y"}]
-    write(path, compacted(*new), item("user", "four"))
-    assert taken(store, path) == ["one", "two", "compaction", "four"]
-
-
 def test_items_of_a_sealed_compaction_that_hides_nothing_are_messages(store, path):
-    kept = [said("developer", "permissions"), said("user", "one"), SEALED]
-    write(path, TURN, compacted(*kept))
-    write(path, item("assistant", "two"))
+    add(path, TURN, "[#permissions,one,$] >two")
     assert take(store, path).messages == 4
-    assert seen(store) == ["permissions", "one", "compaction", "two"]
+    assert seen(store) == "permissions one $ two"
     chat = store.session("codex:aa")
     assert [e.kind for e in chat.audit() if e.visible] == ["message"] * 4
-    write(path, item("user", "three"), rollback(1), item("user", "four"))
-    assert taken(store, path)[2:] == ["compaction", "two", "four"]
+    add(path, "three -1 four")
+    assert taken(store, path) == "permissions one $ two four"
     assert chat.verify().ok
 
 
-def test_compaction_without_a_summary_keeps_its_items(store, path):
-    write(path, item("user", "one"), item("assistant", "two"))
-    write(path, compacted(said("user", "one"), SEALED), item("user", "three"))
-    assert taken(store, path) == ["one", "compaction", "three"]
-
-
-def test_old_compaction_keeps_what_the_user_said(store, path):
-    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
-    write(path, line("compacted", message="S"), item("assistant", "four"))
-    assert taken(store, path) == ["<environment_context>", "one", "three", "S", "four"]
-
-
-def test_rollback_becomes_a_rewind(store, path):
-    write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
-    write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
-    write(path, rollback(1), item("user", "five"))
-    assert taken(store, path) == ["permissions", "<environment_context>", "one", "two", "five"]
-    write(path, rollback(9))
-    assert taken(store, path) == ["permissions", "<environment_context>"]
+@pytest.mark.parametrize("odd", [{"type": "ghost_snapshot"}, {"type": "hologram"}])
+def test_items_that_the_program_does_not_know_are_not_sent(store, path, odd):
+    add(path, "one", line("response_item", **odd), item("system", "two"))
+    assert taken(store, path) == "one"
+    kept = store.session("codex:aa").notes("imported")
+    assert odd in [note.content["record"].get("payload") for note in kept]
+    add(path, line("compacted", message="S", replacement_history=[odd, *talk("=S", said)]))
+    assert taken(store, path) == "=S"
 
 
 AGENTS = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nbe kind\n</INSTRUCTIONS>"
-HOOK = '<hook_prompt hook_run_id="a">go on</hook_prompt>'
 
 
 @pytest.mark.parametrize(
@@ -211,7 +245,7 @@ HOOK = '<hook_prompt hook_run_id="a">go on</hook_prompt>'
         ([f"\n{AGENTS}\n", "<environment_context>\nx\n</environment_context>"], False),
         (["see", "<skill>\n<name>x</name>\n</skill>"], False),
         (["<ENVIRONMENT_CONTEXT>x</ENVIRONMENT_CONTEXT>"], False),
-        ([HOOK], False),
+        (['<hook_prompt hook_run_id="a">go on</hook_prompt>'], False),
         (["# AGENTS.md is too long, shorten it"], True),
         (["<environment_context> is repeated, why?"], True),
         (["<skill>x</skill> and now?"], True),
@@ -220,144 +254,58 @@ HOOK = '<hook_prompt hook_run_id="a">go on</hook_prompt>'
 def test_rollback_counts_what_the_user_typed(store, path, texts, is_turn):
     parts = [{"type": "input_text", "text": text} for text in texts]
     odd = line("response_item", type="message", role="user", content=parts)
-    write(path, item("user", "one"), item("assistant", "two"), odd, rollback(1))
-    assert taken(store, path) == (["one", "two"] if is_turn else [])
+    add(path, "one >two", odd, "-1")
+    assert taken(store, path) == ("one two" if is_turn else "")
+
+
+def test_summary_of_an_earlier_compaction_is_not_kept(store, path):
+    first, second = (line("compacted", message=f"{SUMMARY}\n{text}") for text in "ST")
+    add(path, "one", first, "two", second)
+    assert taken(store, path) == f"one two {SUMMARY}"
+
+
+def test_events_count_where_there_are_no_items(store, path):
+    add(path, line("event_msg", type="user_message", message="hello"))
+    add(path, line("event_msg", type="agent_message", message="yes"))
+    assert taken(store, path) == "hello yes"
+    add(path, "hello", {"type": "event_msg", "payload": None})
+    assert taken(store, path) == "hello"
 
 
 def test_file_without_envelopes_is_read(store, tmp_path):
     path = tmp_path / "rollout-old.jsonl"
     meta = {"id": "aa", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}}
-    write(path, meta, said("user", "one"), {"record_type": "state"}, said("assistant", "two"))
-    assert taken(store, path) == ["one", "two"]
+    write(path, meta, *talk("one", said), {"record_type": "state"}, *talk(">two", said))
+    assert taken(store, path) == "one two"
 
 
 def test_thread_of_a_sub_agent_is_a_child(store, path, tmp_path):
-    write(path, item("user", "one"))
+    add(path, "one")
     take(store, path)
     other = tmp_path / "rollout-b.jsonl"
     spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "aa", "depth": 1}}}
-    write(other, line("session_meta", id="bb", source=spawn), item("user", "look"))
+    add(other, line("session_meta", id="bb", source=spawn), "look")
     take(store, other)
     assert [one.session_id for one in store.session("codex:aa").children()] == ["codex:bb"]
-
-
-def test_rollback_into_the_rows_left_by_a_compaction_is_followed(store, path):
-    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
-    new = [said("developer", "permissions"), said("user", "one"), said("user", "three"),
-           said("user", "Summary: S")]  # fmt: skip
-    write(path, compacted(*new, message="S"), item("user", "four"))
-    write(path, item("assistant", "five"), rollback(3), item("user", "six"))
-    assert taken(store, path) == ["permissions", "one", "six"]
-    write(path, rollback(1), item("user", "seven"))
-    assert taken(store, path) == ["permissions", "one", "seven"]
-
-
-BEGUN = line("event_msg", type="task_started", turn_id="t")
-NEW = compacted(said("user", "one"), said("user", "Summary: S"), message="S")
-SEALED_NEW = compacted(said("user", "one"), {"type": "compaction", "encrypted_content": "x"})
-FIRST_TURN = (BEGUN, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
-SECOND_TURN = (BEGUN, PERMISSIONS, item("user", "three"))
-LEFT = ["<environment_context>", "one", "two"]
-SUMMED_UP = ["one", "Summary: S"]
-
-
-@pytest.mark.parametrize(
-    ("later", "seen"),
-    [
-        ((*SECOND_TURN, NEW, item("assistant", "four"), rollback(1)), LEFT),
-        ((*SECOND_TURN, SEALED_NEW, BEGUN, item("user", "four"), rollback(2)), LEFT),
-        ((BEGUN, PERMISSIONS, NEW, item("user", "three"), rollback(1)), LEFT),
-        ((*SECOND_TURN, BEGUN, NEW, rollback(1)), LEFT),
-        ((BEGUN, NEW, *SECOND_TURN, rollback(1)), SUMMED_UP),
-        ((BEGUN, NEW, *SECOND_TURN, NEW, BEGUN, item("user", "four"), rollback(2)), SUMMED_UP),
-        ((BEGUN, NEW, *SECOND_TURN, rollback(9)), ["<environment_context>"]),
-        ((*SECOND_TURN, NEW, rollback(1), *SECOND_TURN, NEW, rollback(1)), LEFT),
-        ((*SECOND_TURN, NEW, item("user", "more"), rollback(1)), [*LEFT, "permissions", "three"]),
-        ((BEGUN, NEW, item("user", "a"), item("user", "b"), rollback(1)), [*SUMMED_UP, "a"]),
-    ],
-    ids=[
-        *("in the turn", "in a turn before", "before the prompt", "after the turn"),
-        *("before the turn", "twice", "in the first turn", "again", "typed after it"),
-        "of a part of the turn",
-    ],
-)
-def test_rollback_undoes_the_compactions_of_its_turns(store, path, later, seen):
-    write(path, *FIRST_TURN, *later)
-    assert taken(store, path) == seen
-    write(path, BEGUN, item("user", "five"))
-    assert taken(store, path) == [*seen, "five"]
-
-
-def test_rollback_after_an_old_compaction_is_followed(store, path):
-    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
-    write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
-    assert taken(store, path) == ["<environment_context>", "one", "three"]  # the summary was a turn
-
-
-def test_old_compaction_keeps_only_the_first_context(store, path):
-    write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
-    write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
-    assert taken(store, path) == [
-        *("permissions", "<environment_context>", "one", "three", "(no summary available)")
-    ]
-
-
-def test_rollback_of_all_rows_left_by_a_compaction_leaves_none(store, path):
-    new = [said("user", "one"), said("user", "Summary: S")]
-    write(path, item("user", "one"), compacted(*new, message="S"))
-    output = {"type": "function_call_output", "call_id": "c1", "output": "late"}
-    write(path, rollback(9), line("response_item", **output), rollback(1), item("user", "two"))
-    done = take(store, path)
-    assert (done.problems, seen(store)) == ((), ["function_call_output", "two"])
-
-
-def test_rollback_of_nothing_changes_nothing(store, path):
-    write(path, item("user", "one"), rollback(0), item("assistant", "two"))
-    assert taken(store, path) == ["one", "two"]
-
-
-@pytest.mark.parametrize("odd", [{"type": "ghost_snapshot"}, {"type": "hologram"}])
-def test_items_that_the_program_does_not_know_are_not_sent(store, path, odd):
-    write(path, item("user", "one"), line("response_item", **odd), item("system", "two"))
-    assert taken(store, path) == ["one"]
-    kept = store.session("codex:aa").notes("imported")
-    assert odd in [note.content["record"].get("payload") for note in kept]
-    write(path, compacted(odd, said("user", "Summary: S"), message="S"))
-    assert taken(store, path) == ["Summary: S"]
-
-
-def test_events_count_where_there_are_no_items(store, path):
-    write(path, line("event_msg", type="user_message", message="hello"))
-    write(path, line("event_msg", type="agent_message", message="yes"))
-    assert taken(store, path) == ["hello", "yes"]
-    write(path, item("user", "hello"))
-    assert taken(store, path) == ["hello"]
 
 
 def test_envelope_of_an_item_is_kept(store, path):
     write(path, {**item("user", "one"), "ordinal": 7})
     take(store, path)
     (entry,) = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
-    assert entry.entry.extra["record"] == {
-        "timestamp": "2026-03-01T10:00:00.500Z",
-        "type": "response_item",
-        "ordinal": 7,
-    }
-
-
-def test_envelope_without_a_payload_is_no_item(store, path):
-    write(path, item("user", "one"), {"type": "event_msg", "payload": None})
-    assert taken(store, path) == ["one"]
+    envelope = {"timestamp": "2026-03-01T10:00:00.500Z", "type": "response_item", "ordinal": 7}
+    assert entry.entry.extra["record"] == envelope
 
 
 def test_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
     path = tmp_path / "rollout-x.jsonl"
-    write(path, line("session_meta", id="REDACTED"), item("user", "one"))
+    add(path, line("session_meta", id="REDACTED"), "one")
     assert take(store, path).session_id == "codex:rollout-x"
 
 
 def ordered(first: int, *records: Any) -> list[dict[str, Any]]:
-    return [{**record, "ordinal": first + n} for n, record in enumerate(records)]
+    flat = [one for it in records for one in (talk(it) if isinstance(it, str) else [it])]
+    return [{**record, "ordinal": number} for number, record in enumerate(flat, first)]
 
 
 def forked(name: str, base: str, end: int) -> dict[str, Any]:
@@ -366,49 +314,37 @@ def forked(name: str, base: str, end: int) -> dict[str, Any]:
 
 
 def test_fork_begins_with_the_shared_rows(store, tmp_path):
-    days = [tmp_path / "sessions" / "2026" / "03" / day for day in ("01", "02", "03")]
     first, second, third = (
-        day / f"rollout-2026-{name}.jsonl"
-        for day, name in zip(days, ("aa", "bb", "cc"), strict=True)
+        tmp_path / "sessions" / "2026" / "03" / day / f"rollout-2026-{name}.jsonl"
+        for day, name in (("01", "aa"), ("02", "bb"), ("03", "cc"))
     )
-    for day in days:
-        day.mkdir(parents=True)
-    write(first, *ordered(0, META, item("user", "one"), item("assistant", "1"), item("user", "2")))
-    write(second, *ordered(3, forked("bb", "aa", 3), item("user", "two"), item("assistant", "2")))
-    write(third, *ordered(5, forked("cc", "bb", 5), item("user", "three")))
-    assert take(store, second).problems == ()
-    assert seen(store, "codex:bb") == ["one", "1", "two", "2"]
-    assert take(store, third).problems == ()
-    assert seen(store, "codex:cc") == ["one", "1", "two", "three"]
+    for path in (first, second, third):
+        path.parent.mkdir(parents=True)
+    write(first, *ordered(0, META, "one >1 2"))
+    write(second, *ordered(3, forked("bb", "aa", 3), "two >2"))
+    write(third, *ordered(5, forked("cc", "bb", 5), "three"))
+    assert taken(store, second, "codex:bb") == "one 1 two 2"
+    assert taken(store, third, "codex:cc") == "one 1 two three"
     assert store.session("codex:cc").info().metadata["forked_from"] == "bb"
-    write(third, *ordered(7, item("assistant", "3")))
+    write(third, *ordered(7, ">3"))
     write(first, *ordered(4, item("assistant", "not shared")))
     assert take(store, third).new == 1
-    assert seen(store, "codex:cc") == ["one", "1", "two", "three", "3"]
+    assert seen(store, "codex:cc") == "one 1 two three 3"
 
 
 def test_fork_of_a_missing_thread_is_reported(store, tmp_path):
     file = tmp_path / "rollout-2026-bb.jsonl"
     for name in ("aa", "../aa", "bb"):
         file.unlink(missing_ok=True)
-        write(file, *ordered(3, forked("bb", name, 3), item("user", "two")))
+        write(file, *ordered(3, forked("bb", name, 3), "two"))
         (problem,) = take(store, file).problems
         assert (problem.line, "history is missing" in problem.what) == (1, True)
-    assert seen(store, "codex:bb") == ["two"]
-
-
-def test_summary_of_an_earlier_compaction_is_not_kept(store, path):
-    write(path, line("session_meta", id="aa", cli_version="0.59.0"), item("user", "one"))
-    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "two"))
-    write(path, line("compacted", message=f"{SUMMARY}\nT"))
-    assert taken(store, path) == ["one", "two", SUMMARY]
+    assert seen(store, "codex:bb") == "two"
 
 
 def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
-    write(path, META, line("turn_context", model="m" * 201, cwd="/work"))
-    write(path, item("user", "hello"), item("assistant", "hi"))
-    done = take(store, path)
-    (problem,) = {it.what for it in done.problems}
+    add(path, line("turn_context", model="m" * 201, cwd="/work"), "hello >hi")
+    (problem,) = {it.what for it in take(store, path).problems}
     assert problem == (
         "the name of a model, of 201 characters, is not valid; the message was imported without it"
     )
@@ -416,11 +352,10 @@ def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
 
 
 def test_item_without_a_role_is_kept_as_a_note(store, path):
-    write(path, META, item("", "whose?"), item("user", "hello"))
+    add(path, item("", "whose?"), "hello")
     done = take(store, path)
-    assert (done.messages, done.failed) == (1, False)
+    assert (done.messages, done.failed, seen(store)) == (1, False, "hello")
     assert [problem.what for problem in done.problems] == ["role has 0 bytes"]
-    assert seen(store) == ["hello"]
 
 
 def rollout(path: Path, version: str) -> Path:
@@ -460,10 +395,10 @@ SEVERAL = [
 @pytest.mark.parametrize(("sizes", "sent"), SEVERAL)
 def test_newest_user_messages_are_kept_up_to_their_limit(store, tmp_path, sizes, sent):
     path = rollout(tmp_path, "0.77.0")
-    write(path, item("user", "<environment_context>"))
+    add(path, item("user", "<environment_context>"))
     for size in sizes:
-        write(path, item("user", words(size, "abc ")), item("assistant", "yes"))
-    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "more"))
+        add(path, item("user", words(size, "abc ")), ">yes")
+    add(path, line("compacted", message=f"{SUMMARY}\nS"), "more")
     take(store, path)
     context, *found, summary, last = texts(store)
     assert (context, summary, last) == ("<environment_context>", f"{SUMMARY}\nS", "more")
@@ -472,57 +407,50 @@ def test_newest_user_messages_are_kept_up_to_their_limit(store, tmp_path, sizes,
         for size in sent
     ]
     assert [marked(text) if "truncated" in text else len(text) for text in found] == expected
-    write(path, item("user", "and more"))
+    add(path, "and")
     assert take(store, path).new == 1
 
 
 def test_characters_are_not_cut(store, tmp_path):
     path = rollout(tmp_path, "0.64.0")
-    write(path, item("user", "\xe9\u20ac\U0001f600" * 9_000), item("user", "\xfc" * 30_000))
-    write(path, line("compacted", message="S"))
+    add(path, "\xe9\u20ac\U0001f600" * 9_000 + " " + "\xfc" * 30_000 + " ~S")
     take(store, path)
     assert marked(texts(store)[0]) == (3_333, "15250 tokens truncated", 3_333)
 
 
 def test_shortened_message_is_shortened_again_and_rolled_back(store, tmp_path):
     path = rollout(tmp_path, "0.95.0")
-    write(path, item("user", words(50_000, "abc ")), item("user", words(50_000, "def ")))
-    write(path, line("compacted", message=f"{SUMMARY}\nS"))
-    write(path, item("user", words(30_006, "ghi ")), line("compacted", message=f"{SUMMARY}\nT"))
+    long = [item("user", words(n, w)) for n, w in ((50_000, "a "), (50_000, "d "), (30_006, "g "))]
+    first, second = (line("compacted", message=f"{SUMMARY}\n{text}") for text in "ST")
+    add(path, *long[:2], first, long[2], second)
     take(store, path)
     cut, later, summary = texts(store)
     assert (marked(cut)[1], len(later), summary[-1]) == ("2 tokens truncated", 30_006, "T")
-    write(path, rollback(2), item("user", "six"))
+    add(path, "-2 six")
     take(store, path)
     assert texts(store) == [cut, "six"]
 
 
 def test_message_with_an_image_keeps_its_text(store, tmp_path):
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
-    tags = [
-        {"type": "input_text", "text": text} for text in ("<image name=[Image #1]>", "</image>")
-    ]
-    look = {"type": "input_text", "text": "look"}
-    message = {"type": "message", "role": "user"}
+    begin, end, look = (
+        {"type": "input_text", "text": text}
+        for text in ("<image name=[Image #1]>", "</image>", "look")
+    )
     path = rollout(tmp_path, "0.95.0")
-    write(path, item("user", "one"))
-    write(path, line("response_item", **message, content=[tags[0], image, tags[1], look, look]))
-    write(path, line("compacted", message=f"{SUMMARY}\nS"))
+    content = {**said("user", ""), "content": [begin, image, end, look, look]}
+    add(path, "one", line("response_item", **content), line("compacted", message=f"{SUMMARY}\nS"))
     take(store, path)
     assert texts(store)[:2] == ["one", "looklook"]
 
 
-def rewritten(path: Path, *records: Any) -> None:
-    path.write_text("")
-    write(path, META, *records)
-
-
 def diverged(store: Any, path: Path) -> None:
     """A fork `codex:aa~2` of one, three and four, with a note, of a session of one and two."""
-    write(path, item("user", "one"), TURN, item("assistant", "two"))
+    add(path, "one", TURN, ">two")
     take(store, path)
     store.session("codex:aa").append("user", "mine")
-    rewritten(path, item("user", "one"), TURN, item("assistant", "three"), item("user", "four"))
+    path.write_text("")
+    add(path, META, "one", TURN, ">three four")
     done = take(store, path, on_conflict="fork")
     assert (done.session_id, done.messages) == ("codex:aa~2", 2)
 
@@ -536,6 +464,7 @@ def test_fork_has_the_notes_that_the_session_had_after_its_end(store, path):
 
 def test_message_that_a_fork_has_on_another_branch_is_not_left_out(store, path):
     diverged(store, path)
-    rewritten(path, item("user", "one"), item("assistant", "six"), item("user", "four"))
+    path.write_text("")
+    add(path, META, "one >six four")
     assert take(store, path).messages == 2
-    assert seen(store, "codex:aa~2") == ["one", "six", "four"]
+    assert seen(store, "codex:aa~2") == "one six four"

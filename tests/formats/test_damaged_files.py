@@ -40,13 +40,11 @@ def codex(folder: Path) -> Path:
     said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}
     call = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}
     info = {"last_token_usage": {"input_tokens": 1}}
+    spawned = {"subagent": {"thread_spawn": {}}}
     lines = [
-        line(
-            "session_meta", id="x", source={"subagent": {"thread_spawn": {}}}, git={"branch": "b"}
-        ),
+        line("session_meta", id="x", source=spawned, git={"branch": "b"}),
         line("turn_context", model="m"),
-        line("response_item", **said),
-        line("response_item", **call),
+        *(line("response_item", **one) for one in (said, call)),
         line("event_msg", type="token_count", info=info),
         line("compacted", message="S", replacement_history=[said]),
         line("event_msg", type="thread_rolled_back", num_turns=1),
@@ -59,13 +57,8 @@ def codex(folder: Path) -> Path:
 def gemini(folder: Path) -> Path:
     call = {"id": "c", "name": "f", "args": {}, "result": [{"functionResponse": {}}]}
     thought = {"subject": "s", "description": "d"}
-    reply = {
-        "id": "2",
-        "type": "gemini",
-        "content": "a",
-        "toolCalls": [call],
-        "thoughts": [thought],
-    }
+    reply: Any = {"id": "2", "type": "gemini", "content": "a", "toolCalls": [call]}
+    reply |= {"thoughts": [thought]}
     lines = [
         {"sessionId": "g", "projectHash": "h"},
         {"id": "1", "type": "user", "content": "one"},
@@ -82,27 +75,21 @@ def gemini(folder: Path) -> Path:
 
 def opencode(folder: Path) -> Path:
     state = {"status": "completed", "input": {}, "output": "o", "time": {"compacted": 1}}
+    signed = {"anthropic": {"signature": "s"}}
     parts = [
         {"id": "p1", "type": "text", "text": "t"},
-        {
-            "id": "p2",
-            "type": "reasoning",
-            "text": "t",
-            "metadata": {"anthropic": {"signature": "s"}},
-        },
+        {"id": "p2", "type": "reasoning", "text": "t", "metadata": signed},
         {"id": "p3", "type": "tool", "callID": "c", "tool": "f", "state": state},
         {"id": "p4", "type": "file", "mime": "image/png", "url": "data:image/png;base64,A"},
     ]
     reply = {"id": "m1", "role": "assistant", "time": {"created": 1}, "tokens": {"cache": {}}}
     asked = {"id": "m2", "role": "user", "time": {"created": 1}}
     summary = {**reply, "id": "m3", "summary": True, "finish": "x", "parentID": "m2"}
+    compaction = {"id": "p", "type": "compaction", "tail_start_id": "m1"}
+    messages = [(reply, parts), (asked, [compaction]), (summary, parts[:1])]
     document = {
         "info": {"id": "s", "title": "T", "revert": {"messageID": "m3", "partID": "p2"}},
-        "messages": [
-            {"info": reply, "parts": parts},
-            {"info": asked, "parts": [{"id": "p", "type": "compaction", "tail_start_id": "m1"}]},
-            {"info": summary, "parts": parts[:1]},
-        ],
+        "messages": [{"info": about, "parts": some} for about, some in messages],
     }
     path = folder / "export.json"
     path.write_text(json.dumps(document))
@@ -279,8 +266,7 @@ def test_no_good_message_of_a_document_is_lost(tmp_path_factory, source, seed):
     rows.insert(dice.randrange(len(rows)), rows[dice.randrange(len(rows))])
     file.write_text(json.dumps(document))
     with Store.open(":memory:") as store:
-        found = list(import_paths(store, [path]))
-        assert "shape" not in str(found)
+        assert "shape" not in str(list(import_paths(store, [path])))
         logs = "".join(
             repr(list(store.session(one.session_id).audit())) for one in store.sessions()
         )

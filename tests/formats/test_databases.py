@@ -51,16 +51,13 @@ def imported(store: Store, place: Any, **options: Any) -> SessionImport:
 
 
 def shown(store: Store, name: str) -> list[str]:
-    sent = store.session(name).messages(form="anthropic")
-    blocks = (
-        [one["content"]] if isinstance(one["content"], str) else one["content"] for one in sent
-    )
-    return [
-        block if isinstance(block, str) else block["text"]
-        for content in blocks
-        for block in content
-        if isinstance(block, str) or block["type"] == "text"
+    contents = [one["content"] for one in store.session(name).messages(form="anthropic")]
+    blocks = [
+        block
+        for content in contents
+        for block in ([{"text": content}] if isinstance(content, str) else content)
     ]
+    return [block["text"] for block in blocks if "text" in block]
 
 
 def test_stored_database_of_a_framework_is_imported_without_it(store, golden):
@@ -84,21 +81,20 @@ def test_calls_are_answered_and_dated(store, golden):
     chat = store.session(imported(store, path).session_id)
     messages = [row.entry for row in chat.audit() if row.kind.value == "message"]
     assert all(row.ts is not None for row in messages)
-    calls = [it["name"] for one in chat.messages(form="anthropic") for it in _uses(one)]
+    contents = [one["content"] for one in chat.messages(form="anthropic")]
+    blocks = [block for one in contents if not isinstance(one, str) for block in one]
+    calls = [block["name"] for block in blocks if block["type"] == "tool_use"]
     assert calls in (["ls"], ["ls", "ls"], [])
     assert chat.pending() == []
 
 
-def _uses(message: Any) -> list[Any]:
-    content = message["content"]
-    return [] if isinstance(content, str) else [it for it in content if it["type"] == "tool_use"]
+ITEM = json.dumps({"role": "user", "content": "hi"})
+EVENT = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
 
 
 def make_items(run: Any) -> None:
-    run(
-        "CREATE TABLE agent_messages"
-        " (id integer, session_id text, message_data text, created_at text)"
-    )
+    columns = "id integer, session_id text, message_data text, created_at text"
+    run(f"CREATE TABLE agent_messages ({columns})")
 
 
 def make_events(run: Any, *, state: str = "text") -> None:
@@ -107,15 +103,31 @@ def make_events(run: Any, *, state: str = "text") -> None:
         "CREATE TABLE events (id text, app_name text, user_id text, session_id text,"
         f" invocation_id text, timestamp text, event_data {state})"
     )
+    run("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
+
+
+def write_items(path: Path, *rows: tuple[Any, ...]) -> Path:
+    """A database of the OpenAI Agents SDK with these numbers, sessions and items."""
+    with closing(sqlite3.connect(path)) as file, file:
+        make_items(file.execute)
+        file.executemany("INSERT INTO agent_messages VALUES (?, ?, ?, NULL)", rows)
+    return path
+
+
+def write_events(path: Path, *events: tuple[str, str]) -> Path:
+    """A database of Google ADK with these events, by their ids, all of one time."""
+    with closing(sqlite3.connect(path)) as file, file:
+        make_events(file.execute)
+        file.executemany("INSERT INTO events VALUES (?, 'app', 'user', 's', 'i', 1, ?)", events)
+    return path
 
 
 def test_database_on_a_server_is_read_by_its_url(store, server_url):
     item = json.dumps({"role": "user", "content": "100 % sure?"})
     with psycopg.connect(server_url) as server:
         make_items(server.execute)
-        server.execute(
-            "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')", [item]
-        )
+        insert = "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')"
+        server.execute(insert, [item])
     url = server_url.replace("postgresql://", "postgresql+asyncpg://")
     one = imported(store, url)
     assert (one.session_id, one.messages) == ("openai-agents:one", 1)
@@ -126,21 +138,16 @@ def test_database_on_a_server_is_read_by_its_url(store, server_url):
 
 
 def test_tables_of_several_frameworks_are_all_read(store, server_url):
-    event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
     with psycopg.connect(server_url) as server:
         make_items(server.execute)
         make_events(server.execute, state="jsonb")
         server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
-        server.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
-        server.execute(
-            "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)", [event]
-        )
+        insert = "INSERT INTO events VALUES ('e', 'app', 'user', 's', 'i', '2026-01-02', %s)"
+        server.execute(insert, [EVENT])
     found = import_paths(store, [server_url])
     ids = [one.session_id for one in found if isinstance(one, SessionImport)]
     assert ids == ["adk-sessions:app/user/s", "openai-agents:one"]
-    (only,) = import_paths(store, [server_url], tool="openai-agents")
-    assert isinstance(only, SessionImport)
-    assert only.status == "unchanged"
+    assert imported(store, server_url, tool="openai-agents").status == "unchanged"
 
 
 def test_password_and_options_of_a_url_are_not_shown():
@@ -149,19 +156,22 @@ def test_password_and_options_of_a_url_are_not_shown():
     assert "secret" not in repr(place)
 
 
-def test_server_without_known_tables_is_a_problem(store, server_url):
-    (one,) = import_paths(store, [server_url])
+def skipped(store: Store, place: Any) -> str:
+    """Why a database is a problem."""
+    (one,) = import_paths(store, [place])
     assert isinstance(one, SkippedSource)
     assert one.is_problem
-    assert "none of its tables" in one.why
+    return one.why
+
+
+def test_server_without_known_tables_is_a_problem(store, server_url):
+    assert "none of its tables" in skipped(store, server_url)
 
 
 def test_server_that_does_not_answer_is_a_problem(store):
-    (one,) = import_paths(store, ["postgresql://me:secret@127.0.0.1:1/app"])
-    assert isinstance(one, SkippedSource)
-    assert one.is_problem
-    assert "127.0.0.1:1/app could not be read" in one.why
-    assert "secret" not in one.why
+    why = skipped(store, "postgresql://me:secret@127.0.0.1:1/app")
+    assert "127.0.0.1:1/app could not be read" in why
+    assert "secret" not in why
 
 
 @pytest.mark.parametrize("url", ["mysql://here/app", "sqlite://memory", "http://a/b"])
@@ -179,64 +189,50 @@ of_langgraph = pytest.mark.parametrize("golden", ["langgraph"], indirect=True)
 
 
 def test_items_that_are_not_json_are_reported(store, tmp_path):
-    path = tmp_path / "agents.db"
-    with closing(sqlite3.connect(path)) as file:
-        make_items(file.execute)
-        rows = [(1, '{"role": "user", "content": "a"}'), (2, "{"), (3, '"loose"'), (4, "7")]
-        file.executemany("INSERT INTO agent_messages VALUES (?, 'one', ?, NULL)", rows)
-        file.commit()
+    items = enumerate((ITEM, "{", '"loose"', "7"), 1)
+    path = write_items(tmp_path / "agents.db", *((n, "one", item) for n, item in items))
     one = imported(store, path)
     assert [problem.what for problem in one.problems] == ["item 2 is not JSON"]
     assert one.messages == 2  # what is no item is kept as it is
     assert imported(store, path).status == "unchanged"
 
 
+def taken_with_other_messages(other: Any, session: str, path: Path) -> bool:
+    """True if this tells that the session was taken from another place."""
+    what = f"its session openai-agents:{session} was taken with other messages from {path}"
+    return isinstance(other, SkippedSource) and (other.why, other.is_problem) == (what, True)
+
+
 def test_session_that_another_table_names_too_is_reported(store, tmp_path):
-    path = tmp_path / "agents.db"
-    with closing(sqlite3.connect(path)) as file:
-        make_items(file.execute)
+    path = write_items(tmp_path / "agents.db", (1, "t:1", ITEM))
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("CREATE TABLE t AS SELECT * FROM agent_messages")
-        for table, session in (("agent_messages", "t:1"), ("t", "1")):
-            item = json.dumps({"role": "user", "content": f"in {table}"})
-            file.execute(f"INSERT INTO {table} VALUES (1, ?, ?, NULL)", [session, item])
-        file.commit()
+        file.execute(
+            "UPDATE t SET session_id = '1', message_data = replace(message_data, 'h', 'x')"
+        )
     for status in ("created", "unchanged"):
         one, other = import_paths(store, [path])
-        assert isinstance(one, SessionImport)
         assert one.status == status
-        assert isinstance(other, SkippedSource)
-        what = f"its session openai-agents:t:1 was taken with other messages from {path}"
-        assert (other.why, other.is_problem) == (what, True)
-    assert shown(store, "openai-agents:t:1") == ["in agent_messages"]
+        assert taken_with_other_messages(other, "t:1", path)
+    assert shown(store, "openai-agents:t:1") == ["hi"]
 
 
 def test_copy_is_reported_also_if_the_first_file_no_longer_has_its_session(store, tmp_path):
-    first, copy = tmp_path / "a.db", tmp_path / "b.db"
-    for path in (first, copy):
-        with closing(sqlite3.connect(path)) as file:
-            make_items(file.execute)
-            item = json.dumps({"role": "user", "content": "hi"})
-            file.execute("INSERT INTO agent_messages VALUES (1, 'one', ?, NULL)", [item])
-            file.commit()
+    first, copy = (write_items(tmp_path / name, (1, "one", ITEM)) for name in ("a.db", "b.db"))
     outcomes = iter(import_paths(store, [first, copy]))
     assert isinstance(next(outcomes), SessionImport)
-    with closing(sqlite3.connect(first)) as file:
+    with closing(sqlite3.connect(first)) as file, file:
         file.execute("UPDATE agent_messages SET session_id = 'other'")
-        file.commit()
     (other,) = outcomes
-    assert isinstance(other, SkippedSource)
-    what = f"its session openai-agents:one was taken with other messages from {first}"
-    assert (other.path, other.why, other.is_problem) == (copy, what, True)
+    assert taken_with_other_messages(other, "one", first)
+    assert other.path == copy
 
 
 def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
-    path = tmp_path / "adk.db"
-    with closing(sqlite3.connect(path)) as file:
-        make_events(file.execute)
+    path = write_events(tmp_path / "adk.db")
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("ALTER TABLE events RENAME COLUMN event_data TO actions")
-    (one,) = import_paths(store, [path])
-    assert isinstance(one, SkippedSource)
-    assert "adk migrate session" in one.why
+    assert "adk migrate session" in skipped(store, path)
 
 
 @pytest.mark.parametrize(
@@ -245,35 +241,21 @@ def test_pickled_events_of_google_adk_are_refused(store, tmp_path):
 def test_adk_events_of_one_time_have_the_order_of_their_service(
     store, tmp_path, has_version, order
 ):
-    path = tmp_path / "adk.db"
-    with closing(sqlite3.connect(path)) as file:
-        make_events(file.execute)
-        file.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
-        for name, words in (("b", "first"), ("a", "later")):
-            event = json.dumps({"author": "user", "content": {"parts": [{"text": words}]}})
-            file.execute(
-                "INSERT INTO events VALUES (?, 'app', 'user', 's', 'i', 1, ?)", [name, event]
-            )
-        if has_version:  # as DatabaseSessionService has it
+    words = {"b": "first", "a": "later"}
+    events = ((name, EVENT.replace("hi", word)) for name, word in words.items())
+    path = write_events(tmp_path / "adk.db", *events)
+    if has_version:  # as DatabaseSessionService has it
+        with closing(sqlite3.connect(path)) as file, file:
             file.execute("CREATE TABLE adk_internal_metadata (key, value)")
             file.execute("INSERT INTO adk_internal_metadata VALUES ('schema_version', '1')")
-        file.commit()
     assert shown(store, imported(store, path).session_id) == order
 
 
 def test_adk_event_is_not_compared_with_all_before_it(tmp_path):
     def steps(count: int) -> int:
         """The lines of the importer that run for a session of so many events."""
-        path = tmp_path / f"{count}.db"
-        event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
-        with closing(sqlite3.connect(path)) as file:
-            make_events(file.execute)
-            file.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
-            file.executemany(
-                "INSERT INTO events VALUES (?, 'app', 'user', 's', 'i', 1, ?)",
-                [(f"{number:04}", event) for number in range(count)],
-            )
-            file.commit()
+        events = ((f"{number:04}", EVENT) for number in range(count))
+        path = write_events(tmp_path / f"{count}.db", *events)
         run = 0
 
         def trace(frame: FrameType, _event: str, _: object) -> Any:
@@ -297,9 +279,8 @@ def test_adk_event_is_not_compared_with_all_before_it(tmp_path):
 @pytest.mark.parametrize("kind", ["pickle", "yaml"])
 def test_values_that_would_run_code_are_refused(store, golden, kind):
     _, path = golden
-    with closing(sqlite3.connect(path)) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE checkpoints SET type = ?", [kind])
-        file.commit()
     one = imported(store, path)
     assert one.failed
     assert f"a value is stored as '{kind}'" in one.problems[0].what
@@ -308,13 +289,11 @@ def test_values_that_would_run_code_are_refused(store, golden, kind):
 @of_langgraph
 def test_object_of_any_class_is_read_without_its_class(store, golden):
     _, path = golden
-    with closing(sqlite3.connect(path)) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         for name, data in file.execute("SELECT checkpoint_id, checkpoint FROM checkpoints"):
             evil = data.replace(b"langchain_core.messages.ai", b"os_that_does_not_exist_at_")
-            file.execute(
-                "UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?", [evil, name]
-            )
-        file.commit()
+            change = "UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?"
+            file.execute(change, [evil, name])
     one = imported(store, path)
     assert (one.problems, shown(store, one.session_id)) == ((), SHOWN["langgraph"])
 
@@ -323,19 +302,18 @@ def test_object_of_any_class_is_read_without_its_class(store, golden):
 @pytest.mark.parametrize(
     "damage",
     [
-        "checkpoint = substr(checkpoint, 1, 100)",
-        "metadata = substr(metadata, 1, 10)",
+        *(
+            f"{name} = substr({name}, 1, {n})"
+            for name, n in (("checkpoint", 100), ("metadata", 10))
+        ),
         "type = 'json'",
     ],
 )
 def test_checkpoint_that_is_cut_ends_the_thread(store, golden, damage):
     _, path = golden
-    with closing(sqlite3.connect(path)) as file:
-        file.execute(
-            f"UPDATE checkpoints SET {damage}"
-            " WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)"
-        )
-        file.commit()
+    with closing(sqlite3.connect(path)) as file, file:
+        newest = "SELECT max(checkpoint_id) FROM checkpoints"
+        file.execute(f"UPDATE checkpoints SET {damage} WHERE checkpoint_id = ({newest})")
     one = imported(store, path)
     assert [problem.what for problem in one.problems] == ["a value is damaged"]
     assert shown(store, one.session_id)[-1] == "Another way."
@@ -350,16 +328,13 @@ def test_json_of_older_releases_is_read(store, tmp_path):
     said = [message("HumanMessage", content="hi"), message("AIMessage", content="hello", id="a")]
     checkpoint = {"v": 1, "ts": "2024-01-02T03:04:05+00:00", "channel_values": {"messages": said}}
     path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute(
             "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id,"
             " parent_checkpoint_id, type, checkpoint BLOB, metadata BLOB)"
         )
-        file.execute(
-            "INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'json', ?, '{}')",
-            [json.dumps(checkpoint).encode()],
-        )
-        file.commit()
+        insert = "INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'json', ?, '{}')"
+        file.execute(insert, [json.dumps(checkpoint).encode()])
     one = imported(store, path)
     assert (one.messages, one.problems) == (2, ())
     assert shown(store, one.session_id) == ["hi", "hello"]

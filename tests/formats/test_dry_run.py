@@ -33,8 +33,7 @@ def imported(store: Any, path: Path, **options: Any) -> Any:
 
 @pytest.mark.parametrize("made", MADE)
 def test_dry_run_of_every_tool_equals_the_import(store, tmp_path, made):
-    path = made(tmp_path)
-    (done, *_) = imported(store, path)
+    (done, *_) = imported(store, made(tmp_path))
     assert done.messages
 
 

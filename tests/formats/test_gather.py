@@ -43,12 +43,10 @@ def recording(path: Path, session: str, text: str = "hello") -> None:
 
 
 def export_of(path: Path, text: str, *more: str) -> None:
+    texts = enumerate([text, *more])
+    parts = {f"msg_{n}": {"id": f"prt_{n}", "type": "text", "text": one} for n, one in texts}
     messages = [
-        {
-            "info": {"id": f"msg_{number}", "role": "user"},
-            "parts": [{"id": f"prt_{number}", "type": "text", "text": one}],
-        }
-        for number, one in enumerate([text, *more])
+        {"info": {"id": name, "role": "user"}, "parts": [part]} for name, part in parts.items()
     ]
     path.write_text(json.dumps({"info": {"id": "ses_1", "version": "1.2.0"}, "messages": messages}))
 
@@ -369,11 +367,8 @@ def test_compressed_transcripts_are_named(store, tmp_path):
     (tmp_path / "c.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd...")
     found = list(import_paths(store, [tmp_path]))
     why = "it is compressed: unpack it first"
-    assert [(one.path.name, getattr(one, "why", "taken")) for one in found] == [
-        ("b.jsonl", why),
-        ("c.jsonl", "taken"),
-        ("rollout-1.jsonl.zst", why),
-    ]
+    whys = {one.path.name: getattr(one, "why", "taken") for one in found}
+    assert whys == {"b.jsonl": why, "c.jsonl": "taken", "rollout-1.jsonl.zst": why}
 
 
 def test_empty_file_is_no_problem(store, tmp_path):
@@ -408,13 +403,8 @@ def sources(path: Path) -> Iterator[Source]:
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Importer:
     """An importer of a tool whose files have one message on each line."""
-    importer = Importer(
-        tool="notebook",
-        sources=sources,
-        places=("~/notes",),
-        is_file=lambda path: path.suffix == ".notes",
-        is_candidate=lambda path: path.suffix == ".notes",
-    )
+    is_file = {name: lambda path: path.suffix == ".notes" for name in ("is_file", "is_candidate")}
+    importer = Importer(tool="notebook", sources=sources, places=("~/notes",), **is_file)
     monkeypatch.setitem(IMPORTERS, importer.tool, importer)
     return importer
 

@@ -116,8 +116,7 @@ def test_change_by_a_patch_becomes_a_note(store, path):
 
 
 def test_patches_of_messages_are_applied(store, path):
-    bare = {**WORK[2], "toolCalls": [{**CALL, "result": None}]}
-    write(path, META, WORK[0], bare)
+    write(path, META, WORK[0], {**WORK[2], "toolCalls": [{**CALL, "result": None}]})
     write(path, {"$patch": {"id": "3", "toolCalls": [{"id": "c1", "result": RESPONSE}]}}, WORK[3])
     take(store, path)
     assert seen(store) == SEEN
@@ -209,8 +208,7 @@ def test_calls_without_ids_in_an_old_checkpoint_are_paired(store, tmp_path):
     ]  # fmt: skip
     path = tmp_path / "checkpoint-old tag.json"
     path.write_text(json.dumps(history))
-    done = take(store, path)
-    chat = store.session(done.session_id)
+    chat = store.session(take(store, path).session_id)
     assert [message.content for message in chat.view().messages] == history
     # Neither side of the pair has an id in the request.
     answer = chat.messages("gemini")[2]["parts"]
@@ -232,8 +230,7 @@ def test_several_results_of_calls_without_ids_are_paired_by_name_and_order(store
     ]
     path = tmp_path / "checkpoint-several.json"
     path.write_text(json.dumps(history))
-    done = take(store, path)
-    chat = store.session(done.session_id)
+    chat = store.session(take(store, path).session_id)
     parts = [part for one in chat.view().messages for part in one.content["parts"]]
     assert parts == [part for content in history for part in content["parts"]]
     assert chat.waits_for() == "model"
@@ -275,16 +272,15 @@ def test_program_command_with_an_image_is_recognised(store, path):
 
 
 def test_call_without_a_result_and_blank_text_are_taken(store, path):
-    bare = {**CALL, "result": ""}
-    write(path, META, WORK[0], record("3", "gemini", [{"text": ""}], toolCalls=[bare]))
+    bare = [{**CALL, "result": ""}]
+    write(path, META, WORK[0], record("3", "gemini", [{"text": ""}], toolCalls=bare))
     write(path, record("4", "gemini", ""), record("5", "gemini", " \n"))
     take(store, path)
     assert seen(store) == [("u", "hello"), ("m", "functionCall"), ("m", " \n")]
 
 
 def test_removed_ids_do_not_merge_messages(store, path):
-    removed = {**META, "sessionId": "REDACTED"}
-    write(path, removed, *({**one, "id": "REDACTED"} for one in WORK))
+    write(path, {**META, "sessionId": "REDACTED"}, *({**one, "id": "REDACTED"} for one in WORK))
     done = take(store, path)
     assert done.session_id == f"gemini-cli:{path.stem}"
     assert seen(store, done.session_id) == SEEN
@@ -292,8 +288,7 @@ def test_removed_ids_do_not_merge_messages(store, path):
 
 def test_lines_in_a_file_named_like_a_document_are_read(store, path):
     write(path, META, *WORK)
-    moved = path.rename(path.with_suffix(".json"))
-    assert (take(store, moved).problems, seen(store)) == ((), SEEN)
+    assert (take(store, path.rename(path.with_suffix(".json"))).problems, seen(store)) == ((), SEEN)
 
 
 def test_document_is_recognised_by_its_content(tmp_path):

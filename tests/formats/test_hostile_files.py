@@ -210,8 +210,7 @@ def test_other_encodings_are_read(tmp_path, made, encoding):
         with Store.open(":memory:") as store:
             done = [one for one in import_paths(store, [path]) if isinstance(one, SessionImport)]
             views = [store.session(one.session_id).view().messages for one in done]
-            seen = [[one.content for one in view] for view in views]
-            return seen, told([*done])
+            return [[one.content for one in view] for view in views], told([*done])
 
     wanted = imported()
     assert wanted[0]
@@ -406,8 +405,7 @@ def test_relative_paths_give_the_same_ids(store, tmp_path, monkeypatch):
         *(task, agents / "agent-a.jsonl"),
         *(chats.parent / "checkpoint-x.json", chats.parent / "logs.json"),
     )
-    paths = [store.session(name).info().metadata["path"] for name in found]
-    assert paths == [*map(str, sources)]
+    assert [store.session(name).info().metadata["path"] for name in found] == [*map(str, sources)]
 
 
 def test_message_whose_usage_is_refused_is_imported_without_it(store, tmp_path):

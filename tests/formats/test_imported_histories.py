@@ -57,13 +57,11 @@ def gemini(folder: Path, texts: list[str]) -> Path:
 
 
 def opencode(folder: Path, texts: list[str]) -> Path:
-    messages = [
-        {
-            "info": {"id": f"msg_{n}", "role": "user", "time": {"created": MS}},
-            "parts": [{"id": f"prt_{n}", "type": "text", "text": text}, {"type": "hologram"}],
-        }
-        for n, text in enumerate(texts)
-    ]
+    messages = []
+    for n, text in enumerate(texts):
+        about = {"id": f"msg_{n}", "role": "user", "time": {"created": MS}}
+        part = {"id": f"prt_{n}", "type": "text", "text": text}
+        messages.append({"info": about, "parts": [part, {"type": "hologram"}]})
     path = folder / "export.json"
     path.write_text(json.dumps({"info": {"id": "s"}, "messages": messages}))
     return path

@@ -97,8 +97,7 @@ def gemini_file(path: Path, count: int) -> Iterable[Source]:
     with file.open("w") as lines:
         for number in range(count):
             role, text = ("user", "gemini")[number % 2], f"{number}" + 1_000 * "x"
-            line = {"id": f"m{number}", "type": role, "content": text}
-            lines.write(json.dumps(line) + "\n")
+            lines.write(json.dumps({"id": f"m{number}", "type": role, "content": text}) + "\n")
     return gemini_cli.sources(file)
 
 

@@ -38,12 +38,8 @@ def sent(number: int, role: str, parts: Any, **info: Any) -> dict[str, Any]:
 
 def tool(call: str, status: str = "completed", **state: Any) -> dict[str, Any]:
     done = {"completed": {"output": f"out {call}"}, "error": {"error": "no"}}.get(status, {})
-    return {
-        "type": "tool",
-        "callID": call,
-        "tool": "bash",
-        "state": {"status": status, "input": {"command": "ls"}, **done, **state},
-    }
+    state = {"status": status, "input": {"command": "ls"}, **done, **state}
+    return {"type": "tool", "callID": call, "tool": "bash", "state": state}
 
 
 def as_export(folder: Path, info: Any, messages: list[Any]) -> Path:
@@ -162,8 +158,7 @@ SUMMARY = reply(4, "S", summary=True, parentID="msg_003")
 
 
 def test_compaction_becomes_a_summary(store, kept):
-    path = kept(user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on"))
-    take(store, path)
+    take(store, kept(user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")))
     assert seen(store) == ["What did we do so far?", "S", "go on"]
 
 
@@ -184,8 +179,7 @@ def test_text_typed_while_a_summary_is_made_stands_before_it(store, kept):
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [{"finish": None}, {"error": {"name": "X"}}, {"parentID": "?"}, {"parentID": "msg_9"}],
+    "damage", [{"finish": None}, {"error": {"name": "X"}}, {"parentID": "?"}, {"parentID": "msg_9"}]
 )
 def test_unfinished_or_failed_summary_hides_nothing(store, kept, damage):
     summary = {**SUMMARY, "info": {**SUMMARY["info"], **damage}}
@@ -195,8 +189,7 @@ def test_unfinished_or_failed_summary_hides_nothing(store, kept, damage):
 
 def test_cleared_outputs_become_a_clearing(store, kept):
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
-    path = kept(user(1, "one"), reply(2, cleared, tool("c2")))
-    take(store, path)
+    take(store, kept(user(1, "one"), reply(2, cleared, tool("c2"))))
     assert seen(store) == ["one", "c1", "c2", "[Old tool result content cleared]", "out c2"]
     take(store, kept(user(1, "one"), reply(2, cleared, tool("c2")), user(3, "more")))
     assert seen(store)[-1] == "more"
@@ -326,18 +319,13 @@ def test_stopped_call_has_a_result(store, tmp_path):
 
 
 def test_tail_that_begins_before_the_last_compaction_is_kept(store, tmp_path):
-    messages = [
-        user(1, "one"),
-        user(2, "two"),
-        user(3, {"type": "compaction", "tail_start_id": "msg_002"}),
-        reply(4, "S1", summary=True, parentID="msg_003"),
-        user(5, "three"),
-        user(6, {"type": "compaction", "tail_start_id": "msg_002"}),
-        reply(7, "S2", summary=True, parentID="msg_006"),
-        user(8, "four"),
-    ]
-    path = as_export(tmp_path, INFO, messages)
-    take(store, path)
+    kept = {"type": "compaction", "tail_start_id": "msg_002"}
+    first, second = (
+        (user(n, kept), reply(n + 1, summary, summary=True, parentID=f"msg_{n:03}"))
+        for n, summary in ((3, "S1"), (6, "S2"))
+    )
+    messages = [user(1, "one"), user(2, "two"), *first, user(5, "three"), *second, user(8, "four")]
+    take(store, as_export(tmp_path, INFO, messages))
     asked = "What did we do so far?"
     assert seen(store) == [asked, "S2", "two", asked, "S1", "three", "four"]
 
@@ -345,22 +333,14 @@ def test_tail_that_begins_before_the_last_compaction_is_kept(store, tmp_path):
 def test_revert_to_before_a_compaction_that_kept_everything_takes_it_back(store, tmp_path):
     """The messages that it kept were written again: the copies are gone with it."""
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
-    messages = [
-        user(1, "one"),
-        reply(2, cleared),
-        user(3, "two"),
-        user(4, {"type": "compaction", "tail_start_id": "msg_001"}),
-        reply(5, "S", summary=True, parentID="msg_004"),
-        user(6, "three"),
-    ]
-    path = as_export(tmp_path, INFO, messages)
-    take(store, path)
+    asked = user(4, {"type": "compaction", "tail_start_id": "msg_001"})
+    summary = reply(5, "S", summary=True, parentID="msg_004")
+    messages = [user(1, "one"), reply(2, cleared), user(3, "two"), asked, summary, user(6, "three")]
+    take(store, as_export(tmp_path, INFO, messages))
     assert seen(store)[1:3] == ["S", "one"]
-    path = as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_003"}}, messages)
-    take(store, path)
+    take(store, as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_003"}}, messages))
     assert seen(store) == ["one", "c1", "[Old tool result content cleared]"]
-    path = as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_006"}}, messages)
-    take(store, path)
+    take(store, as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_006"}}, messages))
     assert seen(store)[1:] == ["S", "one", "c1", "[Old tool result content cleared]", "two"]
 
 
@@ -374,11 +354,9 @@ def test_prunes_of_a_reverted_session_are_kept(store, tmp_path):
 def test_prune_of_what_a_reverted_compaction_hid_is_kept(store, tmp_path):
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
     before = [user(1, "one"), reply(2, cleared)]
-    path = as_export(tmp_path, INFO, [*before, ASKED, SUMMARY])
-    take(store, path)
+    take(store, as_export(tmp_path, INFO, [*before, ASKED, SUMMARY]))
     assert seen(store)[-1] == "S"
-    path = as_export(tmp_path, INFO, before)
-    take(store, path)
+    take(store, as_export(tmp_path, INFO, before))
     assert seen(store) == ["one", "c1", "[Old tool result content cleared]"]
     assert store.session("opencode:ses_1").verify().ok
 
@@ -442,8 +420,7 @@ def test_messages_of_the_second_schema_are_read(store, tmp_path):
     take(store, path)
     summary, *said = seen(store)
     assert "<summary>\nS\n</summary>" in summary
-    shell = "Shell command: ls\n\na"
-    assert said == ["hello", "let me", "c1", "c2", "out", "no", shell, "go on"]
+    assert said == ["hello", "let me", "c1", "c2", "out", "no", "Shell command: ls\n\na", "go on"]
 
 
 def without_ids(record: Any) -> Any:
@@ -468,8 +445,7 @@ def test_removed_ids_do_not_merge_messages(store, tmp_path, form):
 
 def test_export_without_texts_is_read(store, tmp_path):
     messages = [user(1, "[redacted:text:prt_1]"), user(2), reply(3, tool("c1", "running"))]
-    done = take(store, as_export(tmp_path, INFO, messages))
-    assert done.problems == ()
+    assert take(store, as_export(tmp_path, INFO, messages)).problems == ()
     assert seen(store) == ["[redacted:text:prt_1]", "c1", "[Tool execution was interrupted]"]
 
 

@@ -179,12 +179,9 @@ def test_rows_with_equal_times_and_unknown_rows_are_kept(store, folder):
     assert ids == ["5:1", "5:2", "5:3", "6:1"]
 
 
-DAMAGE = {
-    "empty": (b"", 0),
-    "cut off": (json.dumps(talk(3)).encode()[:-30], 2),
-    "no list": (b'{"a":1}', 0),
-    "nonsense": (b"\xff\xfe", 0),
-}
+CUT = json.dumps(talk(3)).encode()[:-30]
+DAMAGE = {"empty": (b"", 0), "no list": (b'{"a":1}', 0), "nonsense": (b"\xff\xfe", 0)}
+DAMAGE |= {"cut off": (CUT, 2)}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -297,8 +294,7 @@ def test_task_list_of_cline_is_read(store, tmp_path):
     state.mkdir()
     items = [{"id": "16"}, 5, {**item, "conversationHistoryDeletedRange": [2, 5]}]
     (state / "taskHistory.json").write_text(json.dumps(items))
-    done = take(store, folder)
-    assert seen(store, done) == "m0 m1 m6"
+    assert seen(store, take(store, folder)) == "m0 m1 m6"
     info = store.session("cline:17").info()
     assert info.title == "Fix it"
     assert (info.metadata["folder"], info.metadata["version"]) == ("/work", "3.78.0")
@@ -310,8 +306,7 @@ def test_impossible_edits_are_ignored(store, folder):
     edits = [edit(-1, 0, "-"), edit(-9, 0, "-"), edit(2, -1, "-"), edit(1, 0, "edited")]
     task(folder, talk(3), [{"ts": 1, "lastCheckpointHash": "x"}])
     (folder / "context_history.json").write_text(json.dumps(edits))
-    done = take(store, folder)
-    assert seen(store, done) == "m0 edited m2"
+    assert seen(store, take(store, folder)) == "m0 edited m2"
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,7 @@ def test_content_of_a_message_and_its_record_stay(store, tmp_path):
     file.user("<ide_selection>x</ide_selection>Fix it")
     prompt(store, file.path)
     (row,) = [one for one in store.session("claude-code:s").audit() if one.entry.role]
-    assert row.entry.extra["typed_text"] == "Fix it"
-    assert row.entry.extra["record"]["uuid"] == "u-1"
+    assert (row.entry.extra["typed_text"], row.entry.extra["record"]["uuid"]) == ("Fix it", "u-1")
     assert row.entry.content == "<ide_selection>x</ide_selection>Fix it"
 
 

@@ -170,13 +170,17 @@ def unanswered(out):
     return {it for it in out.repairs if it.rule is Rule.UNANSWERED}
 
 
-def sent(form, *rows, model=None, complete=False):
-    """Messages as sent, of rows that are a format, a role, a content and other fields."""
-    made = [
+def stored(rows):
+    """Messages of rows that are a format, a role, a content and other fields."""
+    return [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)
     ]
-    out = forms[form].compose(made, model=model or MODELS[form], complete=complete)
+
+
+def sent(form, *rows, model=None, complete=False):
+    """Messages as sent, of such rows."""
+    out = forms[form].compose(stored(rows), model=model or MODELS[form], complete=complete)
     assert CHECKS[form](out.messages, complete=complete, model=model) == []
     return out.messages, [(it.seq, it.rule) for it in out.repairs]
 
@@ -287,12 +291,9 @@ def say(role, said, **more):
     return "openai", role, {"role": role, "content": said}, more
 
 
-def asked_behind(form, *rows):
+def asked_and_recorded(form, *rows):
     """A request's messages, and those sent after its reply is recorded; the first are a prefix."""
-    made = [
-        structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
-        for at, (format_, role, content, more) in enumerate(rows, 1)
-    ]
+    made = stored(rows)
     asked = forms[form].compose(made[:-1], model=MODELS[form], complete=True)
     after = forms[form].compose(made, model=MODELS[form])
     assert CHECKS[form](after.messages, model=MODELS[form]) == []
@@ -307,7 +308,7 @@ def test_reply_follows_the_last_line_of_its_request():
             say("assistant", "I sum up."),
             say("assistant", "So.", asked_at=2),
         ]
-        after = asked_behind(form, *rows)
+        after = asked_and_recorded(form, *rows)
         assert str(after.messages).count(OPENING) == 1
         assert [(it.seq, it.rule) for it in after.repairs] == [(3, Rule.APART)]
 
@@ -315,7 +316,7 @@ def test_reply_follows_the_last_line_of_its_request():
 def test_reply_follows_the_synthetic_results_of_its_request():
     for form in forms.known():
         rows = [GO, chat_call("a"), say("assistant", "So.", asked_at=2)]
-        after = asked_behind(form, *rows)
+        after = asked_and_recorded(form, *rows)
         assert str(after.messages).count(UNANSWERED) == 1
         assert str(after.messages).index(UNANSWERED) < str(after.messages).index("So.")
 

@@ -108,10 +108,6 @@ def test_every_block_of_anthropics_requests(kind):
         assert_nothing_is_lost("anthropic", role, [fields_of(kind, whole=True), TAIL])
 
 
-def snake(part):
-    return part.model_dump(mode="json", exclude_none=True)
-
-
 @pytest.mark.parametrize("name", genai.Part.model_fields)
 def test_every_part_of_gemini_in_both_spellings(name):
     whole = fields_of(genai.Part, whole=True)
@@ -120,9 +116,10 @@ def test_every_part_of_gemini_in_both_spellings(name):
     if "metadata" in name or name.startswith("media_"):
         others = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
     part = genai.Part.model_validate({**others, key: whole[key]})
+    snake = part.model_dump(mode="json", exclude_none=True)
     for role in ("user", "model"):
         assert_nothing_is_lost("gemini", role, genai.Content(role=role, parts=[part]))
-        assert_nothing_is_lost("gemini", role, {"role": role, "parts": [snake(part)]})
+        assert_nothing_is_lost("gemini", role, {"role": role, "parts": [snake]})
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -11,7 +11,7 @@ from roocontext.reports.sessions import PurgedRow
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100_000, 100_000))
-def test_time_is_read_as_it_was_written(time: int) -> None:
+def test_time_is_read_as_it_was_written(time):
     assert from_iso(iso_utc(time)) == time
 
 
@@ -24,17 +24,17 @@ def test_time_is_read_as_it_was_written(time: int) -> None:
         (1 << 62, f"{1 << 62} ms"),
     ],
 )
-def test_times_are_in_utc_with_the_offset(time: int, text: str) -> None:
+def test_times_are_in_utc_with_the_offset(time, text):
     assert iso_utc(time) == text
     row = PurgedRow(session_id="s", entries=1, messages=1, bytes=1, last_hash="", purged_at=time)
     assert as_json(row)["purged_at"] == text
     assert PurgedRow.model_validate(as_json(row)) == row
 
 
-def test_minute_begins_before_its_times() -> None:
+def test_minute_begins_before_its_times():
     assert [minute_of(time) for time in (-60_001, -60_000, -1, 0, 59_999)] == [-2, -1, -1, 0, 0]
 
 
-def test_missing_time_is_earlier_than_any() -> None:
+def test_missing_time_is_earlier_than_any():
     times = Times().after("message", None, -5, -9).after("message", None, -7, -9)
     assert times == Times(-9, 0, -5, -5)

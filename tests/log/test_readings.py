@@ -11,16 +11,7 @@ from hypothesis import example, given, settings
 from openai.types.responses import ResponseOutputItem
 
 from roocontext.errors import InvalidMessage
-from roocontext.log.readings import (
-    calls,
-    pieces,
-    reader,
-    readers,
-    results,
-    text_of,
-    walk,
-    words_of,
-)
+from roocontext.log.readings import calls, pieces, reader, readers, results, text_of, walk, words_of
 from roocontext.log.readings.blocks import attached, image, text
 from support.examples import examples
 from support.wrong_contents import cases

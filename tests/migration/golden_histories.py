@@ -43,18 +43,11 @@ def cleared(chat: Session) -> None:
     """Outputs of tools cleared, one message with two of them and one with one."""
     for turn in range(3):
         names = [f"call {turn}.{part}" for part in range(3)]
-        chat.append("user", f"go {turn}")
-        chat.append(
-            "assistant",
-            [{"type": "tool_use", "id": name, "name": "ls", "input": {}} for name in names],
-        )
-        chat.append(
-            "user",
-            [
-                {"type": "tool_result", "tool_use_id": name, "content": f"{name} " * 40}
-                for name in names
-            ],
-        )
+        calls = [{"type": "tool_use", "id": name, "name": "ls", "input": {}} for name in names]
+        done = {"type": "tool_result"}
+        results = [{**done, "tool_use_id": name, "content": f"{name} " * 40} for name in names]
+        for role, content in (("user", f"go {turn}"), ("assistant", calls), ("user", results)):
+            chat.append(role, content)
     chat.commit(Plan.clear(chat.view(), [(3, 2), (3, 0), (6, 1)], "gone"))
     chat.commit(Plan.clear(chat.view(), [(3, 1)], "gone too"))
     chat.commit(Plan.clear(chat.view(), [(9, 0), (9, 2)], "cut", keep=(20, 10)))
@@ -135,25 +128,11 @@ def told(chat: Session) -> None:
     chat.redact(4)
 
 
-HISTORIES: dict[str, Callable[[Session], None]] = {
-    history.__name__: history
-    for history in (
-        plain,
-        condensed,
-        condensed_twice,
-        condensed_at_the_end,
-        truncated,
-        cleared,
-        rewound,
-        undone,
-        emptied,
-        noted,
-        forked,
-        foreign,
-        uncovered,
-        told,
-    )
-}
+ALL = [
+    *(plain, condensed, condensed_twice, condensed_at_the_end, truncated, cleared, rewound),
+    *(undone, emptied, noted, forked, foreign, uncovered, told),
+]
+HISTORIES: dict[str, Callable[[Session], None]] = {one.__name__: one for one in ALL}
 
 
 def make_all(store: Store) -> None:

@@ -94,18 +94,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("table", "changes"), REFUSED.values(), ids=REFUSED)
-def test_impossible_row_is_refused(same_log: Raw, table: str, changes: dict[str, str]) -> None:
+def test_impossible_row_is_refused(same_log, table, changes):
     before = same_log.run(f"SELECT count(*) FROM {table}")
     assert "check" in same_log.refuses(_insert(table, changes)).lower()
     assert same_log.run(f"SELECT count(*) FROM {table}") == before
 
 
-def test_possible_row_is_accepted(log: Raw) -> None:
+def test_possible_row_is_accepted(log):
     for table in ("sessions", "entries", "spans", "counts", "facts"):
         log.run(_insert(table, {}))
 
 
-def test_each_kind_of_entry_has_its_columns(log: Raw) -> None:
+def test_each_kind_of_entry_has_its_columns(log):
     for kind in Kind:  # each in a session of its own, below the message that is copied
         changes = {"kind": f"'{kind}'", "session_id": f"'{kind}'", "seq": "1"}
         if kind not in ("message", "summary", "marker", "companion"):
@@ -118,7 +118,7 @@ def test_each_kind_of_entry_has_its_columns(log: Raw) -> None:
 
 
 @pytest.mark.parametrize("stored", ["file"], indirect=True)
-def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
+def test_sqlite_refuses_other_types_in_every_column(log):
     """A check sees what would be stored: of what can be made a column's type, it is made one."""
     log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone', 1, 1)")
     log.run("INSERT INTO search_marks VALUES ('s', 1)")
@@ -162,13 +162,13 @@ def _columns(raw: Raw) -> dict[str, set[str]]:
     return columns
 
 
-def test_no_table_of_sessions_is_forgotten_by_erasing(stored: Raw) -> None:
+def test_no_table_of_sessions_is_forgotten_by_erasing(stored):
     of_sessions = {name for name, columns in _columns(stored).items() if "session_id" in columns}
     assert of_sessions == {erasure.table.name for erasure in ERASURES} | {"sessions"}
     assert all(erasure.purge for erasure in ERASURES)
 
 
-def test_every_table_is_distributed_by_its_session(stored: Raw) -> None:
+def test_every_table_is_distributed_by_its_session(stored):
     columns = _columns(stored)
     assert sorted(placed.table for placed in DISTRIBUTION) == sorted(columns)
     assert set(columns) - {VERSION_TABLE} == set(metadata.tables)
@@ -179,7 +179,7 @@ def test_every_table_is_distributed_by_its_session(stored: Raw) -> None:
         assert colocated_with == (None if is_alone else "sessions")
 
 
-def test_redaction_reaches_every_table_that_it_names(stored: Raw) -> None:
+def test_redaction_reaches_every_table_that_it_names(stored):
     with Store.open(stored.url) as store:
         chat = store.create("s")
         chat.append("user", "hello")
@@ -199,7 +199,7 @@ def test_redaction_reaches_every_table_that_it_names(stored: Raw) -> None:
 
 
 @pytest.mark.parametrize("stored", ["postgres"], indirect=True)
-def test_texts_compare_by_code_point(stored: Raw) -> None:
+def test_texts_compare_by_code_point(stored):
     """In a language's collation a range of names that begin alike misses some of them."""
     columns = stored.run(
         "SELECT attrelid::regclass || '.' || attname, collname FROM pg_attribute"
@@ -207,17 +207,13 @@ def test_texts_compare_by_code_point(stored: Raw) -> None:
         " JOIN pg_class AS c ON c.oid = attrelid WHERE relnamespace = 'public'::regnamespace"
         " AND relkind IN ('r', 'i') AND attnum > 0 AND c.relname NOT LIKE 'roocontext_version%'"
     )
-    ours = {
-        f"{table}.{column.name}"
-        for table in metadata.tables.values()
-        for column in table.columns
-        if isinstance(column.type, Text)
-    }
+    all_columns = [column for table in metadata.tables.values() for column in table.columns]
+    ours = {f"{one.table}.{one.name}" for one in all_columns if isinstance(one.type, Text)}
     assert ours <= {name for name, _ in columns}
     assert {collation for _, collation in columns} == {"C"}, columns
 
 
-def test_views_end_where_the_log_does(log: Raw) -> None:
+def test_views_end_where_the_log_does(log):
     log.run(_insert("entries", {"session_id": "session_id", "seq": "4"}))
     for view in ("messages", "effective_history"):
         assert log.run(f"SELECT seq FROM {view}") == [(3,)]
@@ -245,7 +241,7 @@ REFUSE_FUNCTIONS = (
 
 
 @pytest.mark.parametrize("stored", ["postgres"], indirect=True)
-def test_append_is_checked_by_a_function(stored: Raw) -> None:
+def test_append_is_checked_by_a_function(stored):
     """The server would parse the text of other checks anew in each append."""
     for table in ("sessions", "entries"):
         ((check,),) = stored.run(CHECKS.format(table))
@@ -255,7 +251,7 @@ def test_append_is_checked_by_a_function(stored: Raw) -> None:
 
 
 @pytest.mark.parametrize("raw", ["postgres"], indirect=True)
-def test_server_that_refuses_functions_checks_by_itself(raw: Raw) -> None:
+def test_server_that_refuses_functions_checks_by_itself(raw):
     raw.run(REFUSE)
     raw.run(REFUSE_FUNCTIONS)
     with Store.open(raw.url) as store:

@@ -34,11 +34,10 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
     """A stored database, and what was recorded of it."""
     path = tmp_path / "golden.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{request.param}.sqlite.gz").read_bytes()))
-    record = json.loads(gzip.decompress((GOLDEN / f"{request.param}.json.gz").read_bytes()))
-    return path, record
+    return path, json.loads(gzip.decompress((GOLDEN / f"{request.param}.json.gz").read_bytes()))
 
 
-def test_golden_database_shows_the_recorded_view(golden: tuple[Path, dict[str, Any]]) -> None:
+def test_golden_database_shows_the_recorded_view(golden):
     path, record = golden
     with Store.open(path) as store:
         assert make.recorded(store) == record
@@ -52,9 +51,7 @@ def test_golden_database_shows_the_recorded_view(golden: tuple[Path, dict[str, A
         assert rows == [(REVISION,)]
 
 
-def test_golden_database_shows_the_recorded_view_in_sql(
-    golden: tuple[Path, dict[str, Any]],
-) -> None:
+def test_golden_database_shows_the_recorded_view_in_sql(golden):
     path, record = golden
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -64,11 +61,11 @@ def test_golden_database_shows_the_recorded_view_in_sql(
             assert seqs == [row[0] for row in known["now"]]
 
 
-def test_golden_databases_include_the_newest_schema() -> None:
+def test_golden_databases_include_the_newest_schema():
     assert REVISION in REVISIONS
 
 
-def test_same_operations_write_the_golden_log(tmp_path: Path) -> None:
+def test_same_operations_write_the_golden_log(tmp_path):
     record = json.loads(gzip.decompress((GOLDEN / f"{REVISION}.json.gz").read_bytes()))
     make.build(tmp_path / "again.db")
     with Store.open(tmp_path / "again.db") as store:

@@ -15,7 +15,7 @@ TOO_NEW = ("0.1.1", "0.2", "0.10.0", "1.0.0rc1", "unknown")
 OLD_ENOUGH = ("0.1.0", "0.1", "0.0.9", "0")
 
 
-def test_schema_of_newer_releases_is_refused_and_left_alone(raw: Raw) -> None:
+def test_schema_of_newer_releases_is_refused_and_left_alone(raw):
     with Store.open(raw.url) as store:
         store.create("kept").append("user", "hello")
     before = raw.run("SELECT * FROM entries")
@@ -36,7 +36,7 @@ def test_schema_of_newer_releases_is_refused_and_left_alone(raw: Raw) -> None:
         assert store.session("kept").verify().ok
 
 
-def test_schema_that_names_this_release_or_an_older_one_is_used(raw: Raw) -> None:
+def test_schema_that_names_this_release_or_an_older_one_is_used(raw):
     Store.open(raw.url).close()
     for oldest in OLD_ENOUGH:
         _set_version(raw, "0007", oldest)

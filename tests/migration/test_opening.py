@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_open_without_upgrade_creates_nothing(folder: Path) -> None:
+def test_open_without_upgrade_creates_nothing(folder):
     missing = folder / "missing.db"
     for path, options in (
         *((missing, {"upgrade": False}), (missing, {"read_only": True})),
@@ -68,9 +68,7 @@ def test_open_without_upgrade_creates_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"upgrade": False}, {"read_only": True}], ids=str)
-def test_open_without_upgrade_leaves_an_empty_database_empty(
-    raw: Raw, options: dict[str, bool]
-) -> None:
+def test_open_without_upgrade_leaves_an_empty_database_empty(raw, options):
     raw.run("SELECT 1")
     with pytest.raises(SchemaMismatch) as refused:
         Store.open(raw.url, **options)
@@ -81,7 +79,7 @@ def test_open_without_upgrade_leaves_an_empty_database_empty(
 
 
 @pytest.mark.parametrize("content", [b"", b"S"], ids=["no byte", "one byte"])
-def test_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
+def test_empty_file_becomes_a_store(folder, content):
     """To SQLite a file of a single byte is empty too."""
     path = folder / "empty.db"
     path.write_bytes(content)
@@ -95,9 +93,7 @@ def test_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"upgrade": False}, {"read_only": True}], ids=str)
 @pytest.mark.parametrize("content", NOT_STORES.values(), ids=NOT_STORES)
-def test_file_that_is_no_store_is_refused(
-    folder: Path, content: bytes, options: dict[str, bool]
-) -> None:
+def test_file_that_is_no_store_is_refused(folder, content, options):
     path = folder / "other"
     path.write_bytes(content)
     with pytest.raises(ForeignDatabase):
@@ -106,7 +102,7 @@ def test_file_that_is_no_store_is_refused(
     assert list(folder.iterdir()) == [path]
 
 
-def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
+def test_foreign_tables_on_a_server_are_refused(raw):
     """Other tables are fine on a server, except those that take our names."""
     raw.run("CREATE TABLE sessions (id INTEGER)")
     with pytest.raises(ForeignDatabase):
@@ -123,14 +119,14 @@ def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
     assert "customers" in _tables(raw)
 
 
-def test_missing_schema_of_a_server_is_named_with_what_to_do(postgres_url: str) -> None:
+def test_missing_schema_of_a_server_is_named_with_what_to_do(postgres_url):
     with pytest.raises(
         StoreUnavailable, match=r"No schema of the search_path .* Create the schema"
     ):
         Store.open(_with_option(postgres_url, "search_path=nowhere"))
 
 
-def test_unknown_schema_version_is_refused(raw: Raw) -> None:
+def test_unknown_schema_version_is_refused(raw):
     Store.open(raw.url).close()
     raw.run("UPDATE roocontext_version SET version_num = '0000'")
     with pytest.raises(SchemaMismatch):
@@ -138,7 +134,7 @@ def test_unknown_schema_version_is_refused(raw: Raw) -> None:
     assert raw.run("SELECT version_num FROM roocontext_version") == [("0000",)]
 
 
-def test_new_stores_are_created_by_threads_at_once(folder: Path) -> None:
+def test_new_stores_are_created_by_threads_at_once(folder):
     def create(number: int) -> int:
         with Store.open(folder / f"{number}.db") as store, Store.open(":memory:") as other:
             other.create("first").append("user", "hello")
@@ -148,11 +144,10 @@ def test_new_stores_are_created_by_threads_at_once(folder: Path) -> None:
         assert list(threads.map(create, range(12))) == [1] * 12
 
 
-def test_damaged_file_is_refused_by_name(folder: Path) -> None:
+def test_damaged_file_is_refused_by_name(folder):
     path = folder / "damaged.db"
     with Store.open(path) as store:
-        chat = store.create("long")
-        chat.append_many([{"role": "user", "content": "x" * 3_000}] * 100)
+        store.create("long").append_many([{"role": "user", "content": "x" * 3_000}] * 100)
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:8192] + bytes(16_384) + whole[24_576:]):
         path.write_bytes(damaged)
@@ -161,7 +156,7 @@ def test_damaged_file_is_refused_by_name(folder: Path) -> None:
         assert path.read_bytes() == damaged
 
 
-def test_file_whose_damage_sqlite_cannot_name_in_utf_8_is_refused_by_name(folder: Path) -> None:
+def test_file_whose_damage_sqlite_cannot_name_in_utf_8_is_refused_by_name(folder):
     path = folder / "damaged.db"
     Store.open(path).close()
     path.write_bytes(
@@ -179,7 +174,7 @@ def _read_everything(path: Path) -> None:
         chat.view()
 
 
-def test_new_files_belong_to_their_owner(folder: Path) -> None:
+def test_new_files_belong_to_their_owner(folder):
     before = os.umask(0)
     try:
         with Store.open(folder / "mine.db") as store:
@@ -190,7 +185,7 @@ def test_new_files_belong_to_their_owner(folder: Path) -> None:
     assert modes == dict.fromkeys(("mine.db", "mine.db-wal", "mine.db-shm"), 0o600)
 
 
-def test_path_may_have_any_characters(folder: Path) -> None:
+def test_path_may_have_any_characters(folder):
     for name in ("a?mode=ro", "a#b", "a%20b", "a b", "ä.db", "a'b\"c"):
         with Store.open(folder / name) as store:
             store.create("one").append("user", "hello")
@@ -199,7 +194,7 @@ def test_path_may_have_any_characters(folder: Path) -> None:
             assert len(store.session("one").view().messages) == 1
 
 
-def test_opening_again_compiles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_again_compiles_nothing(folder, monkeypatch):
     with Store.open(folder / "store.db") as store:
         store.create("one").append("user", "hello")
         store.session("one").view()
@@ -232,11 +227,8 @@ def _journal_mode(path: Path) -> str:
         return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
-def test_restored_store_is_put_back_into_wal(restored: Path) -> None:
-    with (
-        Store.open(restored, upgrade=False) as store,
-        closing(sqlite3.connect(restored)) as reader,
-    ):
+def test_restored_store_is_put_back_into_wal(restored):
+    with Store.open(restored, upgrade=False) as store, closing(sqlite3.connect(restored)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
         assert store.session("one").append("user", "beside a reader").seq == 2
@@ -244,14 +236,14 @@ def test_restored_store_is_put_back_into_wal(restored: Path) -> None:
     assert _journal_mode(restored) == "wal"
 
 
-def test_reading_a_restored_store_changes_nothing(restored: Path) -> None:
+def test_reading_a_restored_store_changes_nothing(restored):
     before = restored.read_bytes()
     with Store.open(restored, read_only=True) as store:
         assert len(store.session("one").view().messages) == 1
     assert restored.read_bytes() == before
 
 
-def test_reader_in_the_way_does_not_keep_a_restored_store_closed(restored: Path) -> None:
+def test_reader_in_the_way_does_not_keep_a_restored_store_closed(restored):
     with closing(sqlite3.connect(restored)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM entries").fetchone()
@@ -300,7 +292,7 @@ def only_readable(
             yield _with_option(url, f"role={role}"), {}
 
 
-def test_read_only_file_is_opened_for_reading(only_readable: tuple[Any, dict[str, bool]]) -> None:
+def test_read_only_file_is_opened_for_reading(only_readable):
     url, options = only_readable
     with Store.open(url, **options) as store:
         chat = store.session("old")
@@ -372,16 +364,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> _Disk:
 
 
 BIG = "x" * 100_000
+COMPANIONS = [NewMessage("assistant", "y" * 10_000)]
 TOO_BIG: dict[str, Callable[[Session], Any]] = {
     "append": lambda chat: chat.append("user", BIG),
     "append_many": lambda chat: chat.append_many([NewMessage("user", BIG)] * 3),
     "commit": lambda chat: chat.commit(
-        Plan.condense(
-            chat.view(),
-            [m.seq for m in chat.view().messages[:ENTRIES]],
-            "short",
-            companions=[NewMessage("assistant", "y" * 10_000)],
-        )
+        Plan.condense(chat.view(), range(1, ENTRIES + 1), "short", companions=COMPANIONS)
     ),
     "fork": lambda chat: chat.fork(),
     "note": lambda chat: chat.set_metadata({"much": BIG}),
@@ -390,9 +378,7 @@ TOO_BIG: dict[str, Callable[[Session], Any]] = {
 
 @pytest.mark.parametrize("path", ["file", ":memory:"])
 @pytest.mark.parametrize("operation", TOO_BIG.values(), ids=TOO_BIG)
-def test_full_disk_is_a_typed_error_and_loses_nothing(
-    operation: Callable[[Session], Any], path: str, disk: _Disk, tmp_path: Path
-) -> None:
+def test_full_disk_is_a_typed_error_and_loses_nothing(operation, path, disk, tmp_path):
     with Store.open(path if path == ":memory:" else tmp_path / path) as store:
         chat = store.create("full")
         chat.append_many([NewMessage("user", f"{i} " * 500) for i in range(ENTRIES)])
@@ -410,7 +396,7 @@ def test_full_disk_is_a_typed_error_and_loses_nothing(
 
 
 @pytest.mark.parametrize("path", ["file", ":memory:"])
-def test_full_disk_does_not_stop_counting(path: str, disk: _Disk, tmp_path: Path) -> None:
+def test_full_disk_does_not_stop_counting(path, disk, tmp_path):
     with Store.open(path if path == ":memory:" else tmp_path / path) as store:
         chat = store.create("full")
         chat.append_many([NewMessage("user", f"{i}") for i in range(400)])
@@ -423,7 +409,7 @@ def test_full_disk_does_not_stop_counting(path: str, disk: _Disk, tmp_path: Path
         assert counts_of(chat, BYTES) == counts
 
 
-def test_full_disk_refuses_a_new_store(disk: _Disk, tmp_path: Path) -> None:
+def test_full_disk_refuses_a_new_store(disk, tmp_path):
     for pages in range(1, 25, 3):
         disk.leave(pages)
         try:

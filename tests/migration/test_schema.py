@@ -22,14 +22,13 @@ VIEWS = ["effective_history", "messages"]
 @pytest.fixture(params=["file", "postgres"])
 def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A connection of SQLAlchemy's to a new store."""
-    url = _store(request, tmp_path, request.param)
-    engine = create_engine(_for_sqlalchemy(url))
+    engine = create_engine(_for_sqlalchemy(_store(request, tmp_path, request.param)))
     with engine.connect() as connection:
         yield connection
     engine.dispose()
 
 
-def test_migrated_schema_equals_the_tables_of_the_statements(connection: Connection) -> None:
+def test_migrated_schema_equals_the_tables_of_the_statements(connection):
     assert differences(connection) == []
 
 
@@ -42,17 +41,17 @@ def test_migrated_schema_equals_the_tables_of_the_statements(connection: Connect
         "CREATE INDEX later ON spans (lo)",
     ],
 )
-def test_changed_schema_is_reported(connection: Connection, change: str) -> None:
+def test_changed_schema_is_reported(connection, change):
     connection.exec_driver_sql(change)
     assert differences(connection)
 
 
-def test_tables_of_others_are_no_difference(connection: Connection) -> None:
+def test_tables_of_others_are_no_difference(connection):
     connection.exec_driver_sql("CREATE TABLE customers (id INTEGER)")
     assert differences(connection) == []
 
 
-def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_both_engines_have_the_same_schema(request, tmp_path):
     schemas = []
     for kind in ("file", "postgres"):
         engine = create_engine(_for_sqlalchemy(_store(request, tmp_path, kind)))
@@ -64,12 +63,12 @@ def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_p
     assert schemas[0]["views"] == VIEWS
 
 
-def test_release_is_that_of_the_package() -> None:
+def test_release_is_that_of_the_package():
     project = tomllib.loads((MIGRATIONS.parent / "pyproject.toml").read_text())["project"]
     assert project["version"] == RELEASE == version("roocontext")
 
 
-def test_revision_is_the_newest_migration() -> None:
+def test_revision_is_the_newest_migration():
     assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [REVISION]
     with as_file(files("roocontext.migrations")) as folder:
         config = Config()
@@ -77,7 +76,7 @@ def test_revision_is_the_newest_migration() -> None:
         assert ScriptDirectory.from_config(config).get_heads() == [REVISION]
 
 
-def test_each_key_begins_with_the_session(connection: Connection) -> None:
+def test_each_key_begins_with_the_session(connection):
     """Keys that begin with the session let sessions be spread over many servers."""
     inspector = inspect(connection)
     for table in ALIKE:

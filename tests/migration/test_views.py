@@ -28,7 +28,7 @@ def store(raw: Raw) -> Iterator[Store]:
         yield store
 
 
-def test_effective_history_equals_the_view(raw: Raw, store: Store) -> None:
+def test_effective_history_equals_the_view(raw, store):
     for name in SESSIONS:
         rows = raw.run(
             "SELECT seq, kind, role, format, ts, recorded_at, message_id, condense_id,"
@@ -39,17 +39,10 @@ def test_effective_history_equals_the_view(raw: Raw, store: Store) -> None:
         assert len(rows) == len(view.messages), name
         for row, message in zip(rows, view.messages, strict=True):
             *fields, content, cleared = row
-            assert fields == [
-                message.seq,
-                message.kind,
-                message.role,
-                message.format,
-                message.ts,
-                message.recorded_at,
-                message.message_id,
-                message.compaction_id if message.kind == "summary" else None,
-                message.compaction_id if message.kind == "marker" else None,
-            ], name
+            own = {message.kind: message.compaction_id}
+            known = [message.seq, message.kind, message.role, message.format, message.ts]
+            known += [message.recorded_at, message.message_id]
+            assert fields == [*known, own.get("summary"), own.get("marker")], name
             assert cleared == (",".join(map(str, message.cleared)) or None)
             stored = store.session(name).message(message.seq).content
             assert content == encode(stored)
@@ -57,7 +50,7 @@ def test_effective_history_equals_the_view(raw: Raw, store: Store) -> None:
             assert (stored == message.content) is (cleared is None)
 
 
-def test_effective_history_of_all_sessions_equals_each_view(raw: Raw, store: Store) -> None:
+def test_effective_history_of_all_sessions_equals_each_view(raw, store):
     rows = raw.run("SELECT session_id, seq FROM effective_history")
     by_session: dict[str, list[int]] = {}
     for session, seq in rows:
@@ -66,28 +59,20 @@ def test_effective_history_of_all_sessions_equals_each_view(raw: Raw, store: Sto
     assert by_session == {name: seqs for name, seqs in views.items() if seqs}
 
 
-def test_messages_view_has_every_message_with_its_tags(raw: Raw, store: Store) -> None:
+def test_messages_view_has_every_message_with_its_tags(raw, store):
     """Every message ever written, with its tags under the names that agents know."""
     for name in SESSIONS:
         audit = list(store.session(name).audit())
         ids = {entry.seq: entry.entry.compaction_id for entry in audit}
-        expected = [
-            (
-                entry.seq,
-                entry.kind,
-                ids[entry.seq] if entry.kind == "summary" else None,
-                ids.get(entry.condense_parent or 0),
-                ids[entry.seq] if entry.kind == "marker" else None,
-                ids.get(entry.truncation_parent or 0),
-                entry.kind == "summary",
-                entry.kind == "marker",
-                entry.rewound_by,
-                entry.uncovered_by,
-                encode(entry.content),
-            )
-            for entry in audit
-            if entry.kind in ("message", "summary", "marker", "companion")
-        ]
+        expected = []
+        for entry in audit:
+            if entry.kind in ("message", "summary", "marker", "companion"):
+                own = {entry.kind: ids[entry.seq]}
+                of_summary = (own.get("summary"), ids.get(entry.condense_parent or 0))
+                of_marker = (own.get("marker"), ids.get(entry.truncation_parent or 0))
+                ends = (entry.rewound_by, entry.uncovered_by, encode(entry.content))
+                kinds = ("summary" in own, "marker" in own)
+                expected.append((entry.seq, entry.kind, *of_summary, *of_marker, *kinds, *ends))
         rows = raw.run(
             "SELECT seq, kind, condense_id, condense_parent, truncation_id, truncation_parent,"
             " is_summary, is_marker, rewound_by, uncovered_by, content FROM messages"
@@ -96,7 +81,7 @@ def test_messages_view_has_every_message_with_its_tags(raw: Raw, store: Store) -
         assert rows == expected, name
 
 
-def test_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Store) -> None:
+def test_visible_rows_of_messages_are_the_effective_history(raw, store):
     visible = raw.run(
         "SELECT session_id, seq, position FROM messages WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL AND uncovered_by IS NULL"
@@ -106,7 +91,7 @@ def test_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Sto
     assert len({row[::2] for row in visible}) == len(visible), "no two stand at one place"
 
 
-def test_histories_of_these_tests_have_hidden_and_cleared_rows(raw: Raw, store: Store) -> None:
+def test_histories_of_these_tests_have_hidden_and_cleared_rows(raw, store):
     """Each kind of row and of tag is there, hidden and visible."""
     seen: set[Any] = set()
     for name in SESSIONS:

@@ -99,9 +99,7 @@ def read_in_pages(chat: Session) -> list[View]:
 
 
 @pytest.mark.parametrize("asked", [CONTEXT.manage, Session.stats, Session.info, read_in_pages])
-def test_call_without_work_costs_the_same_after_a_long_past(
-    work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
-) -> None:
+def test_call_without_work_costs_the_same_after_a_long_past(work, chats, asked):
     few, many = (work.of(lambda chat=chat: asked(chat)) for chat in chats)
     assert many[0] == few[0]
     assert many[1] < 1.5 * few[1]
@@ -116,7 +114,7 @@ def kept_apart(chat: Session, times: int) -> None:
     chat.append("assistant", "done", model="claude-fable-5-1", usage=USED)
 
 
-def test_list_of_sessions_costs_as_much_as_their_views_have_parts(work: Work, store: Store) -> None:
+def test_list_of_sessions_costs_as_much_as_their_views_have_parts(work, store):
     costs = []
     for times in (20, 80):
         chat = store.create()
@@ -139,9 +137,7 @@ class Letters:
 
 
 @pytest.mark.parametrize("page", ["first", "next"])
-def test_page_of_sessions_is_found_among_many_as_among_few(
-    work: Work, store: Store, page: str
-) -> None:
+def test_page_of_sessions_is_found_among_many_as_among_few(work, store, page):
     costs = []
     for count in (40, 400):
         for _ in range(count):
@@ -151,7 +147,7 @@ def test_page_of_sessions_is_found_among_many_as_among_few(
     assert costs[1] < 1.2 * costs[0]
 
 
-def test_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Path) -> None:
+def test_listed_minute_is_written_only_when_it_changes(work, tmp_path):
     """SQLite writes an index anew whenever a statement names its column, changed or not."""
     clock = SetClock(now=1_700_000_040_000, step=10_000)
     with Store.open(tmp_path / "slow.db", clock=clock) as slow:
@@ -164,7 +160,7 @@ def test_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Pat
     assert named == [*[False] * 5, True, *[False] * 5, True]
 
 
-def test_search_over_all_costs_the_same_among_many_sessions(work: Work, store: Store) -> None:
+def test_search_over_all_costs_the_same_among_many_sessions(work, store):
     chat = store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(40)])
     costs = []
@@ -177,7 +173,7 @@ def test_search_over_all_costs_the_same_among_many_sessions(work: Work, store: S
     assert costs[1] < 1.2 * costs[0]
 
 
-def test_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Store) -> None:
+def test_search_in_a_session_costs_the_same_in_a_long_one(work, store):
     for name, count in (("short", 40), ("long", 2_000)):
         store.create(name).append_many([NewMessage("user", "hello") for _ in range(count)])
         store.session(name).append("user", "needle")
@@ -190,7 +186,7 @@ def test_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Sto
     assert long[1] < 1.2 * short[1]
 
 
-def test_later_page_of_the_best_hits_costs_no_more(work: Work, store: Store) -> None:
+def test_later_page_of_the_best_hits_costs_no_more(work, store):
     store.create().append_many([NewMessage("user", f"needle {number}") for number in range(400)])
     costs, after = [], None
     for _ in range(18):
@@ -200,7 +196,7 @@ def test_later_page_of_the_best_hits_costs_no_more(work: Work, store: Store) -> 
     assert costs[17] < 1.5 * costs[3]
 
 
-def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, store: Store) -> None:
+def test_output_finds_its_call_without_reading_what_is_before_it(work, store):
     costs = []
     for name, count in (("short", 50), ("long", 200)):
         chat = store.create(name)
@@ -209,12 +205,11 @@ def test_output_finds_its_call_without_reading_what_is_before_it(work: Work, sto
             said = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "needle"}
             chat.append("assistant", [asked])
             chat.append("user", [said])
-        found = partial(store.search, "needle", session=name, tool="read")
-        costs.append(work.of(found)[1])
+        costs.append(work.of(partial(store.search, "needle", session=name, tool="read"))[1])
     assert costs[1] < 5 * costs[0]
 
 
-def test_view_asks_for_no_compaction_that_is_hidden(work: Work, store: Store) -> None:
+def test_view_asks_for_no_compaction_that_is_hidden(work, store):
     costs = []
     for times in (FEW, MANY):
         chat = store.create()
@@ -229,7 +224,7 @@ def test_view_asks_for_no_compaction_that_is_hidden(work: Work, store: Store) ->
     assert costs[1] == costs[0]
 
 
-def test_restored_session_is_not_compared_with_all_above_it(work: Work, store: Store) -> None:
+def test_restored_session_is_not_compared_with_all_above_it(work, store):
     with Store.open(":memory:") as source:
         log = list(source.create("s").internals.stored())
     above, costs = "s0", []
@@ -242,9 +237,7 @@ def test_restored_session_is_not_compared_with_all_above_it(work: Work, store: S
 
 
 @pytest.mark.parametrize("few", [1, 100])
-def test_unindexed_session_is_noted_once(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+def test_unindexed_session_is_noted_once(work, tmp_path, monkeypatch, few):
     """And not at all while few sessions have anything that is not indexed."""
     monkeypatch.setattr("roocontext.store.search.index.FEW", few)
     clock = SetClock(now=1_700_000_040_000, step=1)
@@ -260,7 +253,7 @@ def test_unindexed_session_is_noted_once(
     assert named == [False, few == 1, False, False, few == 1, False]
 
 
-def test_only_new_messages_are_counted(work: Work, store: Store) -> None:
+def test_only_new_messages_are_counted(work, store):
     """Earlier counts are summed, and their rows neither joined nor read."""
     counter = Letters()
     costs = []

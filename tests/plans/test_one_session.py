@@ -129,7 +129,7 @@ def _of_modules() -> dict[str, Executable]:
 CONSTANTS = _of_modules()
 
 
-def test_statement_names_its_session_for_each_table() -> None:
+def test_statement_names_its_session_for_each_table():
     missing = {
         name: tables
         for name, statement in CONSTANTS.items()
@@ -138,7 +138,7 @@ def test_statement_names_its_session_for_each_table() -> None:
     assert missing == {}
 
 
-def test_crossing_statement_is_marked_for_a_reason() -> None:
+def test_crossing_statement_is_marked_for_a_reason():
     """A statement that names one session everywhere is not marked, so that marks mean something."""
     needless = [
         name
@@ -150,7 +150,7 @@ def test_crossing_statement_is_marked_for_a_reason() -> None:
     assert needless == []
 
 
-def test_statement_built_for_a_call_names_its_session_too() -> None:
+def test_statement_built_for_a_call_names_its_session_too():
     with Store.open(":memory:") as store:
         chat = store.create(metadata={"user": "u"})
         chat.append_many([NewMessage("user", "hello", client_id=name) for name in "abc"])
@@ -194,11 +194,10 @@ its_last = select(sessions.c.last_seq).where(of_the_entry).scalar_subquery()
         (text("UPDATE sessions SET title = 'x' WHERE session_id = :session_id"), []),
     ],
 )
-def test_table_without_its_session_is_found(statement: Any, tables: list[str]) -> None:
+def test_table_without_its_session_is_found(statement, tables):
     assert list(unnamed(statement)) == tables
 
 
-def test_mark_stays_on_what_is_made_of_the_statement() -> None:
-    marked = crossing(select(entries.c.seq))
-    assert is_crossing(marked.where(entries.c.seq == 1).limit(1))
+def test_mark_stays_on_what_is_made_of_the_statement():
+    assert is_crossing(crossing(select(entries.c.seq)).where(entries.c.seq == 1).limit(1))
     assert not is_crossing(select(entries.c.seq))

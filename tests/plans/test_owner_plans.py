@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -64,7 +63,7 @@ def work(url: Any, catcher: Catcher) -> None:
     assert {caught.operation for caught in catcher.caught} == {*OPERATIONS}
 
 
-def test_sqlite_reads_the_sessions_of_the_owner_by_an_index(tmp_path: Path) -> None:
+def test_sqlite_reads_the_sessions_of_the_owner_by_an_index(tmp_path):
     path, catcher = tmp_path / "store.db", Catcher()
     Store.open(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -88,7 +87,7 @@ def test_sqlite_reads_the_sessions_of_the_owner_by_an_index(tmp_path: Path) -> N
                         assert re.search(conditions, found[1]), facts
 
 
-def test_postgres_reads_the_sessions_of_the_owner_by_an_index(postgres: Any) -> None:
+def test_postgres_reads_the_sessions_of_the_owner_by_an_index(postgres):
     url, catcher = postgres.fresh(), Catcher()
     with psycopg.connect(url, autocommit=True) as admin:
         fill_postgres(admin.execute, OWNER)

@@ -37,6 +37,9 @@ MOMENT = datetime.fromtimestamp((LONG - 15) / 1_000, UTC)
 
 REPLY = {"type": "message", "id": "msg_1", "content": [], "stop_reason": "end_turn"}
 
+REMARKS = ["remark", "other"]
+WANTED = Wanted(counter=BYTES, rows=SnapshotRows.LIVE, calls=64, estimates=bool, notes=REMARKS)
+
 OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "view": lambda _, chat: chat.view(),
     "rest of the view": lambda _, chat: chat.view(after=LONG - 5),
@@ -54,9 +57,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "append_many with client ids": lambda _, chat: chat.append_many(
         [NewMessage("user", "hello", client_id=f"many-{number}") for number in range(9)]
     ),
-    "condense": lambda _, chat: chat.commit(
-        Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
-    ),
+    "condense": lambda _, chat: condense(chat),
     "append with a ts": lambda _, chat: chat.append("user", "hello", ts=LATE),
     "view at a time": lambda _, chat: chat.view(as_of=MOMENT, limit=10),
     "rewind to a ts": lambda _, chat: chat.rewind(ts=LATE, keep_target=False),
@@ -64,11 +65,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "rewind": lambda _, chat: chat.rewind(LONG - 20),
     "rewind to a message id": lambda _, chat: chat.rewind(f"m{LONG - 30}"),
     "undo": lambda _, chat: chat.undo(),
-    "uncover": lambda _, chat: chat.uncover(
-        chat.commit(
-            Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
-        ).seq
-    ),
+    "uncover": lambda _, chat: chat.uncover(condense(chat).seq),
     "restorable": lambda _, chat: chat.internals.restorable([BYTES]),
     "uncovered since": lambda _, chat: chat.internals.uncovered_since(LONG - 30),
     "list": lambda store, _: store.sessions(),
@@ -107,15 +104,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "usage of all": lambda store, _: store.usage(since=MOMENT),
     "usage where": lambda store, _: store.usage(where={"user": "ann"}),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
-    "snapshot": lambda _, chat: chat.internals.snapshot(
-        Wanted(
-            counter=BYTES,
-            rows=SnapshotRows.LIVE,
-            calls=64,
-            estimates=bool,
-            notes=["remark", "other"],
-        )
-    ),
+    "snapshot": lambda _, chat: chat.internals.snapshot(WANTED),
     "estimate": lambda _, chat: keep_estimate(chat, LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),
@@ -151,6 +140,12 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }
+
+
+def condense(chat: Session) -> Any:
+    """Hide what is between the oldest and the newest messages."""
+    seqs = [message.seq for message in chat.view().messages[2:-4]]
+    return chat.commit(Plan.condense(chat.view(), seqs, "short"))
 
 
 def batch_of(chat: Session) -> list[Any]:
@@ -269,13 +264,12 @@ def analyzed(sqlite_work: Explained, request: pytest.FixtureRequest) -> Iterator
     sqlite_work.connection.execute("ROLLBACK")
 
 
-def test_sqlite_searches_and_never_scans(analyzed: Explained) -> None:
+def test_sqlite_searches_and_never_scans(analyzed):
     seen = set()
     for caught in analyzed.catcher.each_text():
         plan = analyzed.steps(caught)
         for step in plan:
-            scans = re.match(r"SCAN (entries|spans|clearings|counts|fact)", step)
-            assert not scans, (caught, plan)
+            assert not re.match(r"SCAN (entries|spans|clearings|counts|fact)", step), (caught, plan)
         if _shows_content(caught.text):
             assert not any("TEMP B-TREE" in step for step in plan), (caught, plan)
         indexes = _expected_index(caught.text)
@@ -287,7 +281,7 @@ def test_sqlite_searches_and_never_scans(analyzed: Explained) -> None:
         assert f"INDEX {index} " in found
 
 
-def test_sqlite_reads_a_view_by_its_spans(sqlite_work: Explained) -> None:
+def test_sqlite_reads_a_view_by_its_spans(sqlite_work):
     plans = [sqlite_work.steps(caught) for caught in sqlite_work.catcher.of("view")]
     assert ["SEARCH spans USING INDEX spans_visible (session_id=?)"] in plans
     key = "sqlite_autoindex_entries_1 (session_id=? AND seq>? AND seq<?)"
@@ -296,19 +290,19 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: Explained) -> None:
 
 
 @pytest.mark.parametrize("operation", ["excerpt", "excerpt of the past"])
-def test_sqlite_reads_an_excerpt_by_ranges_of_seq(sqlite_work: Explained, operation: str) -> None:
+def test_sqlite_reads_an_excerpt_by_ranges_of_seq(sqlite_work, operation):
     plans = [sqlite_work.steps(caught) for caught in sqlite_work.catcher.of(operation)]
     steps = [step for plan in plans for step in plan if "sqlite_autoindex_entries_1" in step]
     assert steps
     assert all("seq>" in step or "seq=" in step for step in steps)
 
 
-def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: Explained) -> None:
+def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work):
     (overview,) = sqlite_work.catcher.of("overview")
     assert {*sqlite_work.steps(overview)} & {"CO-ROUTINE page", "MATERIALIZE page"}
 
 
-def test_sqlite_finds_children_by_their_index(sqlite_work: Explained) -> None:
+def test_sqlite_finds_children_by_their_index(sqlite_work):
     family = sqlite_work.catcher.of("usage of a family")
     children = [caught for caught in family if "sessions.parent IN" in caught.text]
     assert children
@@ -317,7 +311,7 @@ def test_sqlite_finds_children_by_their_index(sqlite_work: Explained) -> None:
         assert steps == ["SEARCH sessions USING INDEX sessions_parent (parent=?)"]
 
 
-def test_sqlite_finds_terms_by_their_indexes(analyzed: Explained) -> None:
+def test_sqlite_finds_terms_by_their_indexes(analyzed):
     for caught in _of_terms(analyzed.catcher):
         steps = [step for step in analyzed.steps(caught) if " search_rows " in step]
         is_large = "terms IS NULL" in caught.text
@@ -374,7 +368,7 @@ def vacuumed(request: pytest.FixtureRequest, postgres_work: Planned) -> bool:
 
 
 @pytest.mark.usefixtures("mode")
-def test_postgres_searches_and_never_scans(postgres_work: Planned, vacuumed: bool) -> None:
+def test_postgres_searches_and_never_scans(postgres_work, vacuumed):
     for caught in postgres_work.catcher.each_text():
         operation, text, _ = caught
         plan = postgres_work.plan(caught)
@@ -394,7 +388,7 @@ def test_postgres_searches_and_never_scans(postgres_work: Planned, vacuumed: boo
 
 
 @pytest.mark.usefixtures("mode", "vacuumed")
-def test_postgres_finds_terms_by_their_indexes(postgres_work: Planned) -> None:
+def test_postgres_finds_terms_by_their_indexes(postgres_work):
     for caught in _of_terms(postgres_work.catcher):
         plan = postgres_work.plan(caught)
         names = {node.get("Index Name") or node.get("Relation Name") for node in nodes(plan)}
@@ -404,7 +398,7 @@ def test_postgres_finds_terms_by_their_indexes(postgres_work: Planned) -> None:
 
 
 @pytest.mark.usefixtures("mode", "vacuumed")
-def test_postgres_reads_a_view_by_its_spans(postgres_work: Planned) -> None:
+def test_postgres_reads_a_view_by_its_spans(postgres_work):
     views = postgres_work.catcher.of("view")
     (view,) = [caught for caught in views if _shows_content(caught.text)]
     plan = postgres_work.plan(view)
@@ -414,7 +408,7 @@ def test_postgres_reads_a_view_by_its_spans(postgres_work: Planned) -> None:
     assert "seq >= spans.lo) AND (seq <= spans.hi" in found["Index Cond"], plan
 
 
-def test_postgres_plans_once_and_compiles_nothing(postgres: Any) -> None:
+def test_postgres_plans_once_and_compiles_nothing(postgres):
     url = postgres.fresh()
     chosen = make_url(url).update_query_dict({"options": "-c plan_cache_mode=force_custom_plan"})
     for asked, mode in ((url, "force_generic_plan"), (chosen, "force_custom_plan")):
@@ -427,23 +421,20 @@ def test_postgres_plans_once_and_compiles_nothing(postgres: Any) -> None:
     postgres.drop(url)
 
 
-def test_postgres_appends_by_one_statement(postgres_work: Planned) -> None:
+def test_postgres_appends_by_one_statement(postgres_work):
     (append,) = postgres_work.catcher.of("append")
     assert append.text.startswith("SELECT * FROM roocontext_append_v1($1, $2, ")
 
 
-def test_postgres_lists_the_newest_by_their_minute(postgres_work: Planned) -> None:
+def test_postgres_lists_the_newest_by_their_minute(postgres_work):
     postgres_work.admin.execute("VACUUM ANALYZE")
-    for operation, index in (
-        ("list", "sessions_listed"),
-        ("next list", "sessions_listed"),
-        ("list by recording", "sessions_updated"),
-    ):
+    listed = dict.fromkeys(("list", "next list"), "sessions_listed")
+    for operation, index in (*listed.items(), ("list by recording", "sessions_updated")):
         plan = postgres_work.plan(postgres_work.catcher.of(operation)[-1])
         assert index in {node.get("Index Name") for node in nodes(plan)}, plan
 
 
-def test_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
+def test_append_stays_off_the_indexes_of_sessions(postgres):
     """A HOT update writes no index: the minute that is indexed stays what it was."""
     url = postgres.fresh()
     clock = SetClock(now=1_700_000_040_000, step=1_000)
@@ -473,51 +464,40 @@ def catcher(request: pytest.FixtureRequest) -> Catcher:
     return catcher
 
 
-def test_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
+def test_list_of_sessions_is_one_query_of_one_table(catcher):
     (listed,) = catcher.of("list")
     assert re.findall(r"(?:FROM|JOIN) (\w+)", listed.text) == ["sessions"]
     assert all("entries" not in caught.text for caught in catcher.of("next list"))
 
 
-def test_client_ids_of_many_messages_are_looked_up_together(catcher: Catcher) -> None:
+def test_client_ids_of_many_messages_are_looked_up_together(catcher):
     texts = [caught.text for caught in catcher.of("append_many with client ids")]
-    looked_up = [text for text in texts if re.search(r"entries\.client_id (IN|= ANY)", text)]
-    assert len(looked_up) == 1
+    assert len([text for text in texts if re.search(r"entries\.client_id (IN|= ANY)", text)]) == 1
 
 
 @pytest.mark.parametrize("operation", ["newest note", "newest note about a message"])
-def test_newest_note_is_one_row_by_its_index(catcher: Catcher, operation: str) -> None:
+def test_newest_note_is_one_row_by_its_index(catcher, operation):
     (read,) = [caught for caught in catcher.of(operation) if "entries.note =" in caught.text]
     assert "LIMIT" in read.text
 
 
 @pytest.mark.parametrize("operation", ["newest page", "page before"])
-def test_page_from_the_newest_end_reads_few_rows(catcher: Catcher, operation: str) -> None:
+def test_page_from_the_newest_end_reads_few_rows(catcher, operation):
     caught = catcher.of(operation)
     cleared = [one.text for one in caught if "FROM clearings" in one.text]
     assert all("clearings.seq BETWEEN" in text for text in cleared)
     assert sum("entries.content" in one.text for one in caught) <= 3
 
 
-def test_hidden_contents_are_not_read(catcher: Catcher) -> None:
+def test_hidden_contents_are_not_read(catcher):
     """Whoever wants no content asks for none: it may be many pages long."""
-    for operation in [
-        "list",
-        "overview",
-        "outline",
-        "find",
-        "info",
-        "head",
-        "stats",
-        "pins",
-        "rewind",
-        "undo",
-    ]:
+    reads = ("list", "overview", "outline", "find", "info", "head", "stats", "pins")
+    for operation in (*reads, "rewind", "undo"):
         for caught in catcher.of(operation):
             assert not _shows_content(caught.text), (operation, caught.text)
 
 
-def test_every_table_of_a_view_is_explained(catcher: Catcher) -> None:
+def test_every_table_of_a_view_is_explained(catcher):
     """The explained statements are all that a view runs."""
     tables = {
         table
@@ -540,6 +520,6 @@ def _tables(plan: dict[str, Any]) -> set[str]:
     return {node["Relation Name"] for node in nodes(plan) if "Relation Name" in node}
 
 
-def test_audit_reads_the_control_rows_once(catcher: Catcher) -> None:
+def test_audit_reads_the_control_rows_once(catcher):
     read = [caught for caught in catcher.of("audit") if "details IS NOT NULL" in caught.text]
     assert len(read) == 1

@@ -22,14 +22,12 @@ class Waits:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.sent: list[str] = []
-        for kind, name, inside in (
-            (psycopg.Cursor, "execute", False),
-            (psycopg.Connection, "pipeline", False),
-            (psycopg.Cursor, "executemany", False),
-            (psycopg.Cursor, "fetchone", True),
-            (psycopg.Cursor, "fetchall", True),
-        ):
-            patch.setattr(kind, name, self._counted(getattr(kind, name), inside=inside))
+        cursor = psycopg.Cursor
+        apart = ((psycopg.Connection, "pipeline"), (cursor, "execute"), (cursor, "executemany"))
+        together = ((cursor, "fetchone"), (cursor, "fetchall"))
+        for kind, name in (*apart, *together):
+            method = self._counted(getattr(kind, name), inside=(kind, name) in together)
+            patch.setattr(kind, name, method)
 
     def of(self, operation: Callable[[], object]) -> int:
         """The number of waits of an operation."""
@@ -84,29 +82,28 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1_000, UTC)
 
 
-def test_append_waits_once(chat: Session, waits: Waits) -> None:
+def test_append_waits_once(chat, waits):
     assert waits.of(lambda: chat.append("user", "hello")) == 1
     # the lock, then all rows with the head and the commit
     many = [{"role": "user", "content": "hello"}] * 100
     assert waits.of(lambda: chat.append_many(many)) == 2
 
 
-def test_view_waits_once(chat: Session, waits: Waits) -> None:
+def test_view_waits_once(chat, waits):
     assert waits.of(chat.view) == 1
     chat.commit(Plan.truncate(chat.view(), range(10, ROWS - 10), "M"))
     assert waits.of(chat.view) == 1
 
 
-def test_messages_wait_few_times(chat: Session, waits: Waits) -> None:
+def test_messages_wait_few_times(chat, waits):
     # the view, and the end of the snapshot
-    assert waits.of(chat.messages) == 2
-    assert waits.of(chat.repairs) == 2
+    assert (waits.of(chat.messages), waits.of(chat.repairs)) == (2, 2)
     # a model that binds its thinking: also the recorded frames with the redactions and the control
     # rows
     assert waits.of(lambda: chat.messages(model="claude-fable-5-1")) == 3
 
 
-def test_part_of_a_view_waits_once(chat: Session, waits: Waits) -> None:
+def test_part_of_a_view_waits_once(chat, waits):
     # the spans and what is cleared in them, then the rows, then the end of the snapshot
     assert waits.of(lambda: chat.view(after=ROWS - 10)) == 3
     # how many spans are needed shows only in their rows: the spans, the rows, what is cleared there
@@ -114,25 +111,25 @@ def test_part_of_a_view_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.view(last=10)) == 4
 
 
-def test_view_of_the_past_waits_few_times(chat: Session, waits: Waits) -> None:
+def test_view_of_the_past_waits_few_times(chat, waits):
     # the end of the log, the head at that time, the control rows, the rows, and the end
     assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 5
 
 
-def test_reads_of_one_statement_take_no_snapshot(chat: Session, waits: Waits) -> None:
+def test_reads_of_one_statement_take_no_snapshot(chat, waits):
     for read in (Session.head_seq, Session.head, Session.info, Session.children):
         assert waits.of(partial(read, chat)) == 1
     assert waits.of(lambda: chat.internals.uncovered_since(1)) == 1
 
 
-def test_list_of_sessions_waits_once(store: Store, waits: Waits) -> None:
+def test_list_of_sessions_waits_once(store, waits):
     for look in (Store.sessions, Store.overview, Store.purged):
         assert waits.of(partial(look, store)) == 1
     assert waits.of(lambda: store.find("a")) == 1
     assert waits.of(lambda: store.session("chat")) == 1
 
 
-def test_rewind_and_undo_wait_few_times(chat: Session, waits: Waits) -> None:
+def test_rewind_and_undo_wait_few_times(chat, waits):
     # the lock with the end of the log, what changes with how much that is, the rows with the commit
     assert waits.of(lambda: chat.rewind(ROWS - 10)) == 3
     # the newest rewind with the lock, and then the end of the log
@@ -141,14 +138,14 @@ def test_rewind_and_undo_wait_few_times(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.rewind(ROWS)) == 2
 
 
-def test_rewind_to_a_time_waits_few_times(chat: Session, waits: Waits) -> None:
+def test_rewind_to_a_time_waits_few_times(chat, waits):
     # the lock with the control rows, two rounds of the search, the first later entry, the message
     # before it; then the end of the log, how much changes, and the rows with the commit
     assert waits.of(lambda: chat.rewind(moment(ROWS - 10))) == 8
     chat.undo()
 
 
-def test_condense_and_uncover_wait_few_times(chat: Session, waits: Waits) -> None:
+def test_condense_and_uncover_wait_few_times(chat, waits):
     plan = Plan.truncate(chat.view(), range(1, ROWS - 10), "M")
     # the lock with the end of the log, how much is hidden, the tools of the smaller side, the rows
     assert waits.of(lambda: chat.commit(plan)) == 4
@@ -156,7 +153,7 @@ def test_condense_and_uncover_wait_few_times(chat: Session, waits: Waits) -> Non
     assert waits.of(lambda: chat.uncover(ROWS + 1)) == 4
 
 
-def test_manage_with_nothing_to_do(chat: Session, waits: Waits) -> None:
+def test_manage_with_nothing_to_do(chat, waits):
     frame: dict[str, Any] = {"system": "Be brief.", "tools": []}
     chat.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 1}, model=MODEL)
     chat.append("user", "and then?")
@@ -168,7 +165,7 @@ def test_manage_with_nothing_to_do(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: manager.manage(chat)) == 4
 
 
-def test_manage_reads_what_it_needs_in_six_statements(chat: Session, waits: Waits) -> None:
+def test_manage_reads_what_it_needs_in_six_statements(chat, waits):
     """Between the nodes of a cluster each takes a message there and back, sent together or not."""
     chat.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 1}, model=MODEL)
     manager = ContextManager(model=MODEL)

@@ -44,8 +44,7 @@ def test_room_is_the_window_without_the_answer(output, room):
 
 def test_of_a_large_window_no_more_than_so_much_is_reserved():
     large = Totals(size=Size(1), window=1_000_000, output=128_000)
-    assert Default().room(large) == 968_000
-    assert Default(reserve=5).room(large) == 999_995
+    assert (Default().room(large), Default(reserve=5).room(large)) == (968_000, 999_995)
 
 
 def test_compaction_is_due_above_the_threshold():
@@ -75,8 +74,7 @@ def test_clearing_is_enough_when_it_relieves(chat):
     assert isinstance(decision, Ready)
     assert decision.plan.action is Action.CLEAR
     assert decision.plan.counts.after.tokens <= 0.65 * ROOM
-    newest = chat.view().messages[-1].seq
-    assert newest not in {seq for seq, _ in decision.plan.clears}
+    assert chat.view().messages[-1].seq not in {seq for seq, _ in decision.plan.clears}
 
 
 @pytest.mark.parametrize("policy", [Default(), OpenCode(protect=0, minimum=0)])

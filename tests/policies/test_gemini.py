@@ -102,12 +102,8 @@ def test_summaries_are_made_on_request_or_until_one_fails(chat, kind):
     talk(chat, 4)
     tokens = seen(chat, kind()).size.tokens
     assert isinstance(decide(chat, kind(), window=tokens, failures=1), Nothing)
-    for aim, decision in (
-        (Aim.CONDENSE, Ask),
-        (Aim.RECOVER, Ask),
-        (Aim.CLEAR, Nothing),
-        (Aim.TRUNCATE, Nothing),
-    ):
+    decisions = {Aim.CONDENSE: Ask, Aim.RECOVER: Ask, Aim.CLEAR: Nothing, Aim.TRUNCATE: Nothing}
+    for aim, decision in decisions.items():
         assert isinstance(decide(chat, kind(), aim=aim, failures=3), decision)
 
 
@@ -128,8 +124,7 @@ def test_rows_are_left_out_if_no_summary_comes_and_the_window_is_passed(chat):
 
 def test_request_leaves_nothing_out(chat):
     talk(chat, 8)
-    tokens = seen(chat, Gemini()).size.tokens
-    assert forced(chat, window=tokens - 1).otherwise is None
+    assert forced(chat, window=seen(chat, Gemini()).size.tokens - 1).otherwise is None
     for row in chat.view().messages:
         chat.pin(row.seq)
     assert isinstance(decide(chat, aim=Aim.CONDENSE, window=1), Nothing)
@@ -141,8 +136,7 @@ def test_request_leaves_nothing_out(chat):
 
 def test_older_part_goes_and_the_newer_stays_after_the_acknowledgement(chat):
     said = talk(chat, 5)
-    asked = compress(chat)
-    assert asked.hides == tuple(said[:8])
+    assert compress(chat).hides == tuple(said[:8])
     assert said_now(chat)[:2] == ["in short", ACKNOWLEDGEMENT]
     assert [message.role for message in chat.view().messages[:3]] == ["user", "assistant", "user"]
     assert shown(chat)[2:] == said[8:]
@@ -165,8 +159,7 @@ def test_call_is_not_separated_from_a_result_after_the_cut(chat):
     chat.append("user", "wait")
     chat.append("user", [result("a")])
     chat.append("assistant", "so")
-    assert forced(chat).hides == (first,)
-    assert forced(chat, GeminiUpstream()).hides == (first, called)
+    assert (forced(chat).hides, forced(chat, GeminiUpstream()).hides) == ((first,), (first, called))
     compress(chat, GeminiUpstream())
 
 
@@ -213,8 +206,7 @@ def test_summariser_gets_the_programs_prompt(chat):
     assert (request.style, request.model) == ("gemini", "chat-compression-2.5-pro")
     assert request.instruction is None
     hidden = sum(row.size.tokens for row in seen(chat, Gemini()).visible if row.seq in said[:8])
-    thanks = LETTERS.count("assistant", ACKNOWLEDGEMENT, "anthropic")
-    assert request.longest == hidden - thanks - 1
+    assert request.longest == hidden - LETTERS.count("assistant", ACKNOWLEDGEMENT, "anthropic") - 1
     assert request.characters > request.longest
     assert forced(chat, GeminiUpstream()).request.instruction == INSTRUCTION
     assert forced(chat, model="claude-opus-5").request.model is None
@@ -271,8 +263,7 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
 def test_only_an_automatic_failure_latches(chat, kind, said):
     talk(chat, 5)
     tokens = seen(chat, kind()).size.tokens
-    automatic = decide(chat, kind(), window=tokens)
-    assert automatic.compose(summary(said)).latch
+    assert decide(chat, kind(), window=tokens).compose(summary(said)).latch
     assert not forced(chat, kind()).compose(summary(said)).latch
     assert forced(chat, kind(), failures=1).compose(summary(said)).latch
 

@@ -34,8 +34,7 @@ def condense(chat, limit, said="in short", **facts):
 
 def test_messages_that_leave_the_window_are_summarised(chat):
     turned = talk(chat, 10)
-    size = seen(chat).size.tokens
-    asked = condense(chat, size - 1)
+    asked = condense(chat, seen(chat).size.tokens - 1)
     kept = [seq for turn in turned for seq in turn if seq not in asked.hides]
     assert shown(chat) == [21, *kept]
     assert kept == [seq for turn in turned[-len(kept) // 2 :] for seq in turn]
@@ -70,8 +69,7 @@ def test_summary_has_its_share_of_the_target(chat, policy, share):
     prompt = prompt_of(LETTERS, "be brief")
     limit = seen(chat).size.tokens
     room = limit - prompt["overhead"].tokens
-    asked = ask(chat, limit, policy, **prompt)
-    assert asked.request.longest == share(room) - HEADING_COST
+    assert ask(chat, limit, policy, **prompt).request.longest == share(room) - HEADING_COST
 
 
 def test_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
@@ -109,8 +107,7 @@ def test_pinned_summary_stays_next_to_the_new_one(chat):
     (first,) = Layout(seen(chat)).summaries
     chat.pin(first.seq)
     talk(chat, 8)
-    asked = condense(chat, limit, "new")
-    assert asked.request.previous is None
+    assert condense(chat, limit, "new").request.previous is None
     said = [row.message.content.removeprefix(HEADING) for row in Layout(seen(chat)).summaries]
     assert said == ["\n\npinned", "\n\nnew"]
 
@@ -165,10 +162,8 @@ def test_newest_turn_that_fits_is_not_cut_even_above_the_target(chat):
     newest = range(question, question + 41)
     policy = Hybrid(least=20, most=20)
     limit = cost(chat, *newest) + 20
-    asked = ask(chat, limit, policy)
-    assert asked.hides == tuple(range(1, question))
-    cut = ask(chat, limit - 1, policy)
-    assert set(cut.hides) & set(newest)
+    assert ask(chat, limit, policy).hides == tuple(range(1, question))
+    assert set(ask(chat, limit - 1, policy).hides) & set(newest)
 
 
 def test_call_that_waits_and_the_question_are_never_cut(chat):
@@ -177,8 +172,7 @@ def test_call_that_waits_and_the_question_are_never_cut(chat):
         work(chat, [f"a{n}"])
     waits = chat.append("assistant", [call("x"), call("y")]).seq
     given_ = chat.append("user", [result("x")]).seq
-    asked = condense(chat, cost(chat, *shown(chat)) // 3)
-    assert not {1, waits, given_} & set(asked.hides)
+    assert not {1, waits, given_} & set(condense(chat, cost(chat, *shown(chat)) // 3).hides)
     assert shown(chat)[-2:] == [waits, given_]
 
 
@@ -238,8 +232,7 @@ def test_fallback_without_room_for_the_living_summary_is_refused(chat):
 def test_marker_that_leaves_alone_is_itself_summarised(chat):
     talk(chat, 4)
     chat.commit(Plan.truncate(chat.view(), [1, 2, 3, 4, 5, 6], "left out " * 60))
-    asked = ask(chat, seen(chat).size.tokens - 1)
-    assert texts(asked.request) == ["left out " * 60]
+    assert texts(ask(chat, seen(chat).size.tokens - 1).request) == ["left out " * 60]
 
 
 def test_failures_in_a_row_stop_asking_except_on_request(chat):
@@ -262,8 +255,7 @@ def test_request_condenses_a_view_that_fits(chat):
 def test_request_truncates_a_view_that_fits(chat):
     talk(chat, 10)
     size = seen(chat).size.tokens
-    decision = Hybrid().decide(seen(chat, aim=Aim.TRUNCATE))
-    chat.commit(decision.plan)
+    chat.commit(Hybrid().decide(seen(chat, aim=Aim.TRUNCATE)).plan)
     assert seen(chat).size.tokens < size * 0.7
     assert chat.view().messages[0].kind is Kind.MARKER
 

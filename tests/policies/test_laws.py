@@ -64,8 +64,7 @@ def test_new_rows_are_in_the_form_of_the_session(chat, policy, form, reply, cont
     for number in range(12):
         role = ("user", reply)[number % 2]
         chat.append(role, content(role, f"message {number} {WORDS}"), format=form)
-    asked = decided(chat, policy, aim=Aim.CONDENSE, output=1000)
-    chat.commit(asked.compose(summary()).plan)
+    chat.commit(decided(chat, policy, aim=Aim.CONDENSE, output=1000).compose(summary()).plan)
     made = [row for row in chat.view().messages if row.kind is not Kind.MESSAGE]
     assert "in short" in str(made)
     for row in made:

@@ -92,8 +92,7 @@ def test_newest_question_the_pins_and_the_summaries_are_held(chat):
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "in short")).seq
     chat.pin(6)
     situation = seen(chat)
-    assert held(situation) == {summary, 5, 6, 7}
-    assert held(situation, summaries=False) == {5, 6, 7}
+    assert (held(situation), held(situation, summaries=False)) == ({summary, 5, 6, 7}, {5, 6, 7})
 
 
 def test_call_at_the_end_that_waits_is_held(chat):

@@ -9,9 +9,7 @@ from roocontext.log.counting import Size
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens
 from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
-from roocontext.programs.opencode.prune import (
-    SPARED_NEWER,
-)
+from roocontext.programs.opencode.prune import SPARED_NEWER
 from support.deciding import decided, summary, texts
 from support.deciding import seen as situation_of
 from support.dialogue import WORDS, call, result, shown, text
@@ -34,8 +32,7 @@ def ask(chat, said="why?"):
 def tool(chat, tokens, name="run", tool_id="t"):
     """A call, and an output that is worth so many tokens; the seqs."""
     called = chat.append("assistant", [{**call(tool_id), "name": name}]).seq
-    answered = chat.append("user", [result(tool_id, "x" * (4 * tokens))]).seq
-    return called, answered
+    return called, chat.append("user", [result(tool_id, "x" * (4 * tokens))]).seq
 
 
 def recent(chat):
@@ -112,8 +109,7 @@ def test_own_count_is_used_without_a_report(chat, kind):
 
 def test_seed_profile_keeps_at_most_half_of_the_window_free(chat):
     talk(chat, 4)
-    told = ReportedTokens(input=5000, output=0, since=0)
-    facts = {"output": None, "reported": told}
+    facts = {"output": None, "reported": ReportedTokens(input=5000, output=0, since=0)}
     assert isinstance(decide(chat, window=10_000, **facts), Nothing)
     assert isinstance(decide(chat, window=9_998, **facts), Ask)
     assert isinstance(decide(chat, OpenCodeUpstream(), window=36_999, **facts), Ask)
@@ -166,8 +162,7 @@ def test_short_outputs_are_not_cleared_if_that_would_grow_the_context(chat):
         chat.append("user", [result("t", "x")])
     recent(chat)
     assert cleared(chat, OpenCodeUpstream(**few)) == []
-    decision = OpenCode(**few).decide(seen(chat, OpenCode(), aim=Aim.CLEAR))
-    assert isinstance(decision, Nothing)
+    assert isinstance(OpenCode(**few).decide(seen(chat, OpenCode(), aim=Aim.CLEAR)), Nothing)
     clears_all = OpenCodeUpstream(protect=-1, minimum=-1)
     grown = clears_all.decide(seen(chat, clears_all, aim=Aim.CLEAR))
     assert grown.plan.counts.after.tokens > grown.plan.counts.before.tokens
@@ -179,8 +174,7 @@ def test_only_the_program_clears_after_a_summary_in_the_newest_turns(chat):
     chat.append("assistant", "so")
     compact(chat)
     ask(chat)
-    assert cleared(chat) == []
-    assert cleared(chat, OpenCodeUpstream()) == [(hidden, 0)]
+    assert (cleared(chat), cleared(chat, OpenCodeUpstream())) == ([], [(hidden, 0)])
 
 
 @pytest.mark.parametrize("make", [Plan.condense, Plan.truncate])
@@ -219,8 +213,7 @@ def test_output_of_a_tool_that_the_provider_ran_is_passed_over(chat, kind):
     chat.append("assistant", reply, format="bedrock-converse")
     for _ in range(3):
         chat.append("user", "go on")
-    policy = kind(protect=0, minimum=0)
-    assert isinstance(decide(chat, policy, aim=Aim.CLEAR), Nothing)
+    assert isinstance(decide(chat, kind(protect=0, minimum=0), aim=Aim.CLEAR), Nothing)
 
 
 @BOTH
@@ -319,8 +312,7 @@ def test_clearing_is_not_due_below_a_useful_size(chat):
 @BOTH
 def test_all_rows_are_replaced_by_a_question_and_its_answer(chat, kind):
     said = talk(chat, 4)
-    asked = compact(chat, kind())
-    assert asked.hides == tuple(said)
+    assert compact(chat, kind()).hides == tuple(said)
     assert said_now(chat) == [QUESTION, "in short"]
     question, answer = chat.view().messages
     assert (question.role, answer.role) == ("user", "assistant")
@@ -331,8 +323,7 @@ def test_all_rows_are_replaced_by_a_question_and_its_answer(chat, kind):
 @BOTH
 def test_automatic_compaction_adds_a_request_to_continue(chat, kind):
     talk(chat, 4)
-    asked = full(chat, kind())
-    chat.commit(asked.compose(summary()).plan)
+    chat.commit(full(chat, kind()).compose(summary()).plan)
     assert said_now(chat) == [QUESTION, "in short", CONTINUE]
 
 
@@ -357,8 +348,7 @@ def test_rows_in_between_do_not_answer(chat):
     """A marker, a summary's rows and words of the system are nobody's answer."""
     said = talk(chat, 4)
     first = ask(chat, "and this?")
-    system = {"role": "system", "content": "be brief"}
-    told = chat.append("system", system, format="openai").seq
+    told = chat.append("system", {"role": "system", "content": "be brief"}, format="openai").seq
     worked = tool(chat, 100)
     chat.commit(Plan.truncate(chat.view(), worked, "left out"))
     second = ask(chat, "and that?")
@@ -371,8 +361,7 @@ def test_question_with_results_stays_with_their_call(chat):
     said = talk(chat, 4)
     called = chat.append("assistant", [call("a")]).seq
     both = chat.append("user", [result("a"), text("no, do that")]).seq
-    asked = compact(chat)
-    assert asked.hides == tuple(said)
+    assert compact(chat).hides == tuple(said)
     assert shown(chat)[-2:] == [called, both]
 
 

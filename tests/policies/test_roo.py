@@ -11,11 +11,7 @@ from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Totals
-from roocontext.programs.roo.condensing import (
-    INSTRUCTION,
-    strip_space,
-    with_tools_as_text,
-)
+from roocontext.programs.roo.condensing import INSTRUCTION, strip_space, with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import summary
 from support.dialogue import call, fill, result, shown, text, work
@@ -163,8 +159,7 @@ def test_pinned_view_is_not_summarised(chat, policy):
 def test_manage_condenses_and_truncates_if_no_summary_comes(chat, policy):
     fill(chat, 12)
     small = {"window": 400, "output": 10}
-    decision = decide(chat, policy, Aim.MANAGE, **small)
-    assert decision.otherwise.plan.action is Action.TRUNCATE
+    assert decide(chat, policy, Aim.MANAGE, **small).otherwise.plan.action is Action.TRUNCATE
     roomy = decide(chat, type(policy)(threshold=5), Aim.MANAGE, window=4_000, output=10)
     assert roomy.otherwise is None
     off = decide(chat, type(policy)(auto=False), Aim.MANAGE, **small)
@@ -184,8 +179,7 @@ def test_recovery_condenses_from_75_percent(chat, policy):
 def test_other_formats_are_read_as_the_program_would_have_kept_them(chat):
     for number in range(6):
         role = ("user", "model")[number % 2]
-        parts = [{"text": f"part {number}"}]
-        chat.append(role, {"role": role, "parts": parts}, format="gemini")
+        chat.append(role, {"role": role, "parts": [{"text": f"part {number}"}]}, format="gemini")
     request = decide(chat, Roo()).request
     assert request.messages[1] == {"role": "assistant", "content": [text("part 1")]}
     condense(chat, Roo2026())

@@ -135,11 +135,9 @@ def test_bytes_and_images_have_limits_too(chat):
     assert SlidingWindow().due(seen(chat, limits=limits).totals)
     slide(chat, None, limits=limits)
     assert shown(chat) == [9, 5, 6, 7, 8]
-    size = seen(chat).size
-    slide(chat, None, limits=Budget(bytes=size.bytes - 1, images=2))
+    slide(chat, None, limits=Budget(bytes=seen(chat).size.bytes - 1, images=2))
     assert shown(chat) == [10, 7, 8]
-    refused = slide(chat, None, limits=Budget(images=0))
-    assert refused == TooLarge("turn", 1, 0, "images")
+    assert slide(chat, None, limits=Budget(images=0)) == TooLarge("turn", 1, 0, "images")
 
 
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR])
@@ -183,8 +181,7 @@ def test_program_drops_summarised_rows_and_weighs_marked_ones(chat):
     chat.commit(Plan.condense(chat.view(), first, "in short"))
     marker = chat.commit(Plan.truncate(chat.view(), second)).seq
     talk(chat, 1)
-    limit = cost(chat, *third, 9, 10)
-    decision = slide_upstream(chat, limit - 1)
+    decision = slide_upstream(chat, cost(chat, *third, 9, 10) - 1)
     assert decision.plan.record["original_length"] == cost_of_all(chat, *second, *third, 9, 10)
     assert decision.plan.record["turns_to_remove"] == 4
     chat.commit(decision.plan)

@@ -127,8 +127,7 @@ def test_symbols_before_those_that_are_asked_for_may_be_in_a_gap():
 @given(text=TEXTS, before=st.integers(0, 500), after=st.integers(0, 500), context=st.integers(0, 3))
 def test_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
     whole = composed("ab \n" * (before // 4) + text + " needle " + "cd \n" * (after // 4))
-    found = occurrences(parse_query("needle"), whole)
-    shown = snippet(whole, found, context=context)
+    shown = snippet(whole, occurrences(parse_query("needle"), whole), context=context)
     assert shown.text in whole
     assert [shown.text[lo:hi] for lo, hi in shown.marks] == ["needle"]
     assert shown.is_continued != whole.startswith(shown.text)
@@ -159,8 +158,7 @@ def test_number_in_arguments_is_found_as_it_is_read(number):
 
 def test_more_context_than_there_is_shows_the_whole_text():
     whole = "ab\n" * 500 + "needle" + "\ncd" * 500
-    found = occurrences(parse_query("needle"), whole)
-    assert snippet(whole, found, context=1 << 62).text == whole
+    assert snippet(whole, occurrences(parse_query("needle"), whole), context=1 << 62).text == whole
 
 
 def test_passages_are_selected_by_role_and_tool():

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -88,9 +87,7 @@ def checked(store: Store, chat: str, user: str) -> list[str]:
 
 
 class TestUnderLoad:
-    def test_nothing_is_lost_or_doubled_while_workers_die_and_are_upgraded(
-        self, service: Service, tmp_path: Path
-    ) -> None:
+    def test_nothing_is_lost_or_doubled_while_workers_die_and_are_upgraded(self, service, tmp_path):
         upgraded = threading.Event()
         users = users_of(service)
         chats = {name: client.surely("POST", "/chats")["chat"] for name, client in users.items()}
@@ -132,9 +129,8 @@ class TestUnderLoad:
             tail.thread.join(60)
             assert {*tail.seen} == {chats[name]}
 
-    def test_call_whose_worker_died_is_begun(self, service: Service) -> None:
-        client = service.client("ada")
-        chat = client.surely("POST", "/chats")["chat"]
+    def test_call_whose_worker_died_is_begun(self, service):
+        chat = service.client("ada").surely("POST", "/chats")["chat"]
         slow, other = service.workers
         slow.end()
         slow.start(TOOL_SECONDS="60")
@@ -156,7 +152,7 @@ class TestUnderLoad:
 
 
 class TestUsers:
-    def test_user_sees_no_chat_of_another(self, service: Service) -> None:
+    def test_user_sees_no_chat_of_another(self, service):
         ada, bob = service.client("ada"), service.client("bob")
         chat = ada.surely("POST", "/chats")["chat"]
         ada.talk(chat, "1", "Where is order 7?")
@@ -175,7 +171,7 @@ class TestUsers:
         assert ada.ask("GET", f"/chats/{chat}").json["waits_for"] == "user"
         assert service.client("").ask("GET", "/chats").status == 401
 
-    def test_list_comes_in_pages(self, service: Service) -> None:
+    def test_list_comes_in_pages(self, service):
         ada = service.client("ada")
         made = [ada.surely("POST", "/chats")["chat"] for _ in range(5)]
         service.client("bob").surely("POST", "/chats")

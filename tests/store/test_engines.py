@@ -66,9 +66,7 @@ def _sqlite(code: int) -> sqlite3.Error:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_each_driver_error_has_its_own_type(
-    error: Exception, kind: type[StoreUnavailable], unknown: bool
-) -> None:
+def test_each_driver_error_has_its_own_type(error, kind, unknown):
     with pytest.raises(RooContextError) as ours:
         raise_ours(error)
     assert type(ours.value) is kind
@@ -80,13 +78,13 @@ def test_each_driver_error_has_its_own_type(
 @pytest.mark.parametrize(
     "error", [_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), psycopg.errors.UniqueViolation(SECRET)]
 )
-def test_taken_key_is_its_own_error(error: Exception) -> None:
+def test_taken_key_is_its_own_error(error):
     with pytest.raises(UniqueViolation) as ours, translated():
         raise error
     assert SECRET not in str(ours.value)
 
 
-def test_other_errors_pass_unchanged() -> None:
+def test_other_errors_pass_unchanged():
     with pytest.raises(KeyError), translated():
         raise KeyError
 
@@ -100,16 +98,14 @@ NO_DATABASES = (
 
 
 @pytest.mark.parametrize("url", NO_DATABASES, ids=ascii)
-def test_url_of_no_database_is_refused(
-    url: str | URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_url_of_no_database_is_refused(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidOption):
         Store.open(url)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
+def test_url_and_a_path_are_the_same_file(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create("one")
@@ -119,7 +115,7 @@ def test_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", [":memory:", "sqlite://", "sqlite:///:memory:"])
-def test_memory_store_is_not_shared(url: str) -> None:
+def test_memory_store_is_not_shared(url):
     with Store.open(url) as store, Store.open(url) as other:
         store.create("one")
         assert other.sessions() == []
@@ -127,7 +123,7 @@ def test_memory_store_is_not_shared(url: str) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="later ones cannot share caches")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_memory_store_is_not_shared_if_caches_are() -> None:
+def test_memory_store_is_not_shared_if_caches_are():
     sqlite3.enable_shared_cache(True)
     try:
         test_memory_store_is_not_shared(":memory:")
@@ -138,8 +134,7 @@ def test_memory_store_is_not_shared_if_caches_are() -> None:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database without a schema."""
-    engine = engine_of(tmp_path / "raw.db", create=True)
-    database = Database(engine)
+    database = Database(engine_of(tmp_path / "raw.db", create=True))
     yield database
     database.close()
 
@@ -156,9 +151,7 @@ BUSY = StoreUnavailable("busy", code=sqlite3.SQLITE_BUSY)
     ],
     ids=["busy", "deadlock each time", "another fault"],
 )
-def test_transaction_is_repeated_after_a_conflict_until_a_limit(
-    database: Database, error: StoreUnavailable, failures: int, runs: int
-) -> None:
+def test_transaction_is_repeated_after_a_conflict_until_a_limit(database, error, failures, runs):
     run: list[int] = []
 
     def fail(tx: object) -> str:
@@ -175,7 +168,7 @@ def test_transaction_is_repeated_after_a_conflict_until_a_limit(
     assert len(run) == runs
 
 
-def test_failed_transaction_is_rolled_back_and_its_connection_reused(database: Database) -> None:
+def test_failed_transaction_is_rolled_back_and_its_connection_reused(database):
     def fail(tx: object) -> None:
         tx.command("CREATE TABLE half (id INTEGER)")
         raise KeyError
@@ -185,7 +178,7 @@ def test_failed_transaction_is_rolled_back_and_its_connection_reused(database: D
     assert database.write(lambda tx: tx.command("SELECT count(*) FROM sqlite_master")) == (0,)
 
 
-def test_closed_store_is_refused(tmp_path: Path) -> None:
+def test_closed_store_is_refused(tmp_path):
     store = Store.open(tmp_path / "store.db")
     chat = store.create()
     store.close()
@@ -195,7 +188,7 @@ def test_closed_store_is_refused(tmp_path: Path) -> None:
             call()
 
 
-def test_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
+def test_store_that_nobody_refers_to_is_forgotten(tmp_path):
     known = len(forks._watched)
     for number in range(5):
         with Store.open(tmp_path / "store.db") as store:
@@ -205,7 +198,7 @@ def test_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
     assert len(forks._watched) <= known
 
 
-def test_store_works_without_fork_and_user_ids(tmp_path: Path) -> None:
+def test_store_works_without_fork_and_user_ids(tmp_path):
     script = """
 import os, sys
 del os.fork, os.register_at_fork, os.getuid, os.geteuid
@@ -224,7 +217,7 @@ assert "bad" not in {finding.status for finding in examined(sys.argv[1])}
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "store.db")], check=True)
 
 
-def test_no_connection_is_left_open(tmp_path: Path) -> None:
+def test_no_connection_is_left_open(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create().append("user", "hello")
@@ -233,7 +226,7 @@ def test_no_connection_is_left_open(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_failure_within_a_cluster_leaves_the_outcome_unknown() -> None:
+def test_failure_within_a_cluster_leaves_the_outcome_unknown():
     """A coordinator reports most failures of its nodes so, those during a COMMIT too."""
     with pytest.raises(StoreUnavailable) as raised:
         raise_ours(psycopg.errors.InternalError_(SECRET))
@@ -244,7 +237,7 @@ def test_failure_within_a_cluster_leaves_the_outcome_unknown() -> None:
     assert not raised.value.outcome_unknown
 
 
-def test_store_that_is_on_no_cluster_is_not_distributed(tmp_path: Path, postgres_url: str) -> None:
+def test_store_that_is_on_no_cluster_is_not_distributed(tmp_path, postgres_url):
     file = tmp_path / "store.db"
     Store.open(file).close()
     with pytest.raises(DistributionRefused, match="SQLite"):

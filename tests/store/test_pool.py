@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def _pid(store: Store) -> Any:
     return store._database.lookup(lambda tx: tx.command("SELECT pg_backend_pid()"))
 
 
-def test_exhausted_pool_is_a_typed_error(postgres_url: str) -> None:
+def test_exhausted_pool_is_a_typed_error(postgres_url):
     options = {"pool_size": 1, "max_overflow": 1, "pool_timeout": 0.05}
     with Store.open(postgres_url, **options) as store, ExitStack() as reading:
         for _ in range(2):
@@ -33,9 +32,7 @@ def test_exhausted_pool_is_a_typed_error(postgres_url: str) -> None:
         assert store.sessions() == []
 
 
-def test_error_that_is_kept_takes_no_connection(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_that_is_kept_takes_no_connection(postgres_url, monkeypatch):
     def refuse() -> None:
         raise StoreUnavailable
 
@@ -50,7 +47,7 @@ def test_error_that_is_kept_takes_no_connection(
         assert kept.value
 
 
-def test_more_threads_than_connections_wait_for_each_other(postgres_url: str) -> None:
+def test_more_threads_than_connections_wait_for_each_other(postgres_url):
     with Store.open(postgres_url, pool_size=2, max_overflow=0) as store:
         chat = store.create()
         with ThreadPoolExecutor(8) as threads:
@@ -58,21 +55,18 @@ def test_more_threads_than_connections_wait_for_each_other(postgres_url: str) ->
         assert chat.head_seq() == 64
 
 
-def test_pages_hold_no_connection_in_between(postgres_url: str) -> None:
+def test_pages_hold_no_connection_in_between(postgres_url):
     with Store.open(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.05) as store:
         chat = store.create()
         chat.append_many([{"role": "user", "content": "hello"}] * 6)
-        for pages in (
-            chat.internals.pages(2),
-            chat.internals.audit_pages(2),
-            chat.internals.stored(),
-        ):
+        internals = chat.internals
+        for pages in (internals.pages(2), internals.audit_pages(2), internals.stored()):
             for _ in pages:
                 chat.append("user", "meanwhile")
         assert chat.verify().ok
 
 
-def test_sqlite_pool_has_no_limit(tmp_path: Path) -> None:
+def test_sqlite_pool_has_no_limit(tmp_path):
     options = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 0}
     with Store.open(tmp_path / "store.db", **options) as store, ExitStack() as reading:
         for _ in range(3):
@@ -80,7 +74,7 @@ def test_sqlite_pool_has_no_limit(tmp_path: Path) -> None:
         assert store.create().append("user", "hello").seq == 1
 
 
-def test_old_connection_is_replaced(postgres_url: str) -> None:
+def test_old_connection_is_replaced(postgres_url):
     with Store.open(postgres_url, pool_recycle=0) as store:
         first = _pid(store)
         time.sleep(0.01)
@@ -89,7 +83,7 @@ def test_old_connection_is_replaced(postgres_url: str) -> None:
         assert _pid(store) == _pid(store)
 
 
-def test_connection_is_taken_though_no_file_can_be_opened(postgres_url: str) -> None:
+def test_connection_is_taken_though_no_file_can_be_opened(postgres_url):
     with Store.open(postgres_url) as store:
         assert store.sessions() == []
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -101,7 +95,7 @@ def test_connection_is_taken_though_no_file_can_be_opened(postgres_url: str) -> 
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_file_that_is_no_longer_in_place_is_not_written(tmp_path: Path) -> None:
+def test_file_that_is_no_longer_in_place_is_not_written(tmp_path):
     path, moved = tmp_path / "store.db", tmp_path / "moved.db"
     with Store.open(path) as store:
         chat = store.create()
@@ -117,7 +111,7 @@ def test_file_that_is_no_longer_in_place_is_not_written(tmp_path: Path) -> None:
         assert [message.content for message in store.session(chat.id).view().messages] == ["stored"]
 
 
-def test_store_in_memory_is_closed_after_the_calls_that_run() -> None:
+def test_store_in_memory_is_closed_after_the_calls_that_run():
     store = Store.open(":memory:")
     with ThreadPoolExecutor(1) as threads:
         with store._database.read() as tx:
@@ -130,7 +124,7 @@ def test_store_in_memory_is_closed_after_the_calls_that_run() -> None:
         store.sessions()
 
 
-def test_connection_returned_after_close_is_closed(postgres_url: str) -> None:
+def test_connection_returned_after_close_is_closed(postgres_url):
     inside, go_on = threading.Event(), threading.Event()
 
     def read(tx: Any) -> Any:
@@ -160,7 +154,7 @@ def test_connection_returned_after_close_is_closed(postgres_url: str) -> None:
     ],
     ids=str,
 )
-def test_wrong_options_are_refused(option: dict[str, Any]) -> None:
+def test_wrong_options_are_refused(option):
     with pytest.raises(InvalidOption) as refused:
         Store.open(":memory:", **option)
     assert refused.value.name in option

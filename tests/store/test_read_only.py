@@ -34,7 +34,7 @@ def _names(path: Path) -> list[str]:
     return sorted(found.name for found in path.parent.iterdir())
 
 
-def test_owner_reads_and_changes_nothing(path: Path) -> None:
+def test_owner_reads_and_changes_nothing(path):
     before = path.read_bytes()
     with Store.open(path, read_only=True) as store:
         chat = store.session("one")
@@ -47,7 +47,7 @@ def test_owner_reads_and_changes_nothing(path: Path) -> None:
     assert _names(path) == ["store.db"]
 
 
-def test_read_only_store_sees_new_writes_at_once(path: Path) -> None:
+def test_read_only_store_sees_new_writes_at_once(path):
     with Store.open(path, read_only=True) as reading:
         seen = reading.session("one")
         for words in ("second", "third"):
@@ -57,16 +57,14 @@ def test_read_only_store_sees_new_writes_at_once(path: Path) -> None:
             assert seen.view().messages[-1].content == words
 
 
-def test_file_of_another_user_is_refused(path: Path, as_stranger: Callable[[], None]) -> None:
+def test_file_of_another_user_is_refused(path, as_stranger):
     as_stranger()
     with pytest.raises(StoreUnavailable, match=r"store\.db' belongs to another user"):
         Store.open(path, read_only=True)
     assert _names(path) == ["store.db"]
 
 
-def test_unwritable_file_of_another_user_is_refused(
-    path: Path, as_stranger: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_file_of_another_user_is_refused(path, as_stranger, monkeypatch):
     as_stranger()
     with Store.open(path) as store:  # a shared file, which this user may write
         store.session("one").append("user", "second")
@@ -76,7 +74,7 @@ def test_unwritable_file_of_another_user_is_refused(
     assert _names(path) == ["store.db"]
 
 
-def test_files_left_by_root_belong_to_the_owner(path: Path) -> None:
+def test_files_left_by_root_belong_to_the_owner(path):
     if os.geteuid() != 0:
         return  # nobody else may give a file away
     os.chown(path, SOMEBODY, SOMEBODY)
@@ -86,9 +84,7 @@ def test_files_left_by_root_belong_to_the_owner(path: Path) -> None:
     assert owners == {SOMEBODY}
 
 
-def test_lock_held_by_another_process_is_a_typed_error(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_held_by_another_process_is_a_typed_error(path, monkeypatch):
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path) as store:
         _be_impatient(store, monkeypatch)
         other.execute("BEGIN IMMEDIATE")
@@ -96,9 +92,7 @@ def test_lock_held_by_another_process_is_a_typed_error(
             store.session("one").append("user", "late")
 
 
-def test_lock_held_by_another_thread_is_a_typed_error(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_held_by_another_thread_is_a_typed_error(path, monkeypatch):
     inside, over = threading.Event(), threading.Event()
 
     def hold(_tx: object) -> None:

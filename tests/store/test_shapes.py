@@ -28,6 +28,6 @@ for number in range(200):
 """
 
 
-def test_row_shape_of_a_query_is_made_once_by_several_threads() -> None:
+def test_row_shape_of_a_query_is_made_once_by_several_threads():
     """It crashed the process: msgspec looks at a type when it is first used."""
     assert subprocess.run([sys.executable, "-c", FIRST_USE], check=False).returncode == 0

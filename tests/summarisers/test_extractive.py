@@ -58,8 +58,7 @@ def test_goal_and_the_last_words_are_the_user_s():
 def test_summary_that_somebody_quotes_does_not_take_the_goal_s_place():
     quoted = f"{HEADLINE}\n\n## Goal\n\n> Another one."
     found = sections([user(GOAL), user(quoted), agent("Yes."), user("Go on.")])
-    assert found[Section.GOAL] == [GOAL]
-    assert found[Section.REQUESTS] == ["Another one."]
+    assert (found[Section.GOAL], found[Section.REQUESTS]) == ([GOAL], ["Another one."])
     assert sections([user(quoted), user("Go on.")])[Section.GOAL] == ["Another one."]
 
 
@@ -69,12 +68,8 @@ def test_single_request_is_not_repeated():
 
 def test_extractive_summary_costs_nothing_and_names_its_author():
     summary = Extractive().summarise(SummaryRequest(messages=[user(GOAL)]))
-    assert (summary.summariser, summary.cost, summary.calls, summary.model) == (
-        "extractive",
-        0.0,
-        0,
-        None,
-    )
+    told = (summary.summariser, summary.cost, summary.calls, summary.model)
+    assert told == ("extractive", 0.0, 0, None)
 
 
 def test_texts_that_programs_add_to_a_prompt_are_left_out():
@@ -86,19 +81,10 @@ def test_texts_that_programs_add_to_a_prompt_are_left_out():
 
 
 def test_rules_of_the_user_are_kept_word_for_word():
-    messages = [
-        user("Please mend the parser."),
-        user(
-            "Use Python 3.11. The sky is blue.\n- never touch generated/\n```\nmust not count\n```"
-        ),
-        user("変更しないでください。空は青い。"),
-        user("Thanks."),
-    ]
-    assert sections(messages)[Section.RULES] == [
-        "Use Python 3.11.",
-        "never touch generated/",
-        "変更しないでください。",
-    ]
+    rules = "Use Python 3.11. The sky is blue.\n- never touch generated/\n```\nmust not count\n```"
+    said = ("Please mend the parser.", rules, "変更しないでください。空は青い。", "Thanks.")
+    kept = ["Use Python 3.11.", "never touch generated/", "変更しないでください。"]
+    assert sections([*map(user, said)])[Section.RULES] == kept
 
 
 def test_rules_within_a_goal_that_is_cut_are_not_lost():
@@ -153,18 +139,13 @@ def test_findings_of_the_agent_are_kept():
     ],
 )  # fmt: skip
 def test_files_are_listed_by_tool_and_change(name, given, expected):
-    found = sections([user(GOAL), *worked(name, given)])
-    assert found.get(Section.FILES, []) == expected
+    assert sections([user(GOAL), *worked(name, given)]).get(Section.FILES, []) == expected
 
 
 def test_file_is_listed_once_with_all_changes():
-    messages = [
-        user(GOAL),
-        *worked("read_file", {"path": "a.py"}),
-        *worked("read_file", {"path": "b.py"}),
-        *worked("edit_file", {"path": "a.py"}),
-    ]
-    assert sections(messages)[Section.FILES] == ["`b.py`: read", "`a.py`: read, changed"]
+    calls = (("read_file", "a.py"), ("read_file", "b.py"), ("edit_file", "a.py"))
+    work = [message for name, path in calls for message in worked(name, {"path": path})]
+    assert sections([user(GOAL), *work])[Section.FILES] == ["`b.py`: read", "`a.py`: read, changed"]
 
 
 def test_refused_change_touches_nothing():
@@ -210,8 +191,7 @@ def test_failed_command_is_listed_with_its_error(output, told):
     "output", ["41 passed, 0 failed", "0 errors", "error handling\nexit code 0", "", "ok"]
 )
 def test_successful_command_is_no_error(output):
-    found = sections([user(GOAL), *worked("bash", {"command": "run"}, output)])
-    assert Section.ERRORS not in found
+    assert Section.ERRORS not in sections([user(GOAL), *worked("bash", {"command": "run"}, output)])
 
 
 def test_error_text_read_by_another_tool_is_no_error():
@@ -220,12 +200,9 @@ def test_error_text_read_by_another_tool_is_no_error():
 
 
 def test_error_is_marked_when_the_same_call_succeeds_later():
-    messages = [
-        user(GOAL),
-        *worked("bash", {"command": "make"}, "error: x"),
-        *worked("bash", {"command": "ls"}, "error: y"),
-        *worked("bash", {"command": "make"}, "done"),
-    ]
+    outputs = (("make", "error: x"), ("ls", "error: y"), ("make", "done"))
+    runs = [worked("bash", {"command": command}, output) for command, output in outputs]
+    messages = [user(GOAL), *(message for run in runs for message in run)]
     assert sections(messages)[Section.ERRORS] == [
         "`bash` make: error: x (succeeded later)",
         "`bash` ls: error: y",
@@ -254,22 +231,15 @@ def test_newest_plan_counts_and_a_numbered_list_only_without_another():
     numbered = agent("First:\n1. look\n2. mend")
     boxes = agent("- [x] look\n- [ ] mend")
     assert sections([user(GOAL), numbered])[Section.PLAN] == ["look", "mend"]
-    later = sections([user(GOAL), boxes, numbered])
-    assert later[Section.PLAN] == ["[DONE] look", "[TODO] mend"]
+    assert sections([user(GOAL), boxes, numbered])[Section.PLAN] == ["[DONE] look", "[TODO] mend"]
     assert Section.PLAN not in sections([user("1. look\n2. mend")])
 
 
 def test_own_summary_is_continued():
-    first = extract(
-        [
-            user(GOAL),
-            agent("The bug is in line 6, because of an off by one."),
-            *worked("read_file", {"path": "a.py"}),
-            *worked("bash", {"command": "make"}, "error: x"),
-            agent("- [ ] mend"),
-            user("Always log to build/log.txt, and hurry."),
-        ]
-    )
+    work = worked("read_file", {"path": "a.py"}) + worked("bash", {"command": "make"}, "error: x")
+    said = [user(GOAL), agent("The bug is in line 6, because of an off by one."), *work]
+    said += [agent("- [ ] mend"), user("Always log to build/log.txt, and hurry.")]
+    first = extract(said)
     later = [*worked("edit_file", {"path": "a.py"}), agent("Done."), user("Publish it.")]
     found = sections(later, previous=first)
     assert found[Section.GOAL] == [GOAL]
@@ -279,8 +249,7 @@ def test_own_summary_is_continued():
     assert found[Section.ERRORS] == ["`bash` make: error: x"]
     assert found[Section.PLAN] == ["[TODO] mend"]
     assert found[Section.REQUESTS] == ["Always log to build/log.txt, and hurry."]
-    assert found[Section.STATE] == ["Done."]
-    assert found[Section.LAST] == ["Publish it."]
+    assert (found[Section.STATE], found[Section.LAST]) == (["Done."], ["Publish it."])
 
 
 def test_own_summary_is_recognised_anywhere():
@@ -298,8 +267,7 @@ def test_own_summary_is_recognised_anywhere():
 def test_two_own_summaries_are_merged_in_order():
     one, two = extract([user("First goal.")]), extract([user("Second goal.")])
     found = sections([user("Now.")], previous=f"{one}\n\n{two}")
-    assert found[Section.GOAL] == ["First goal."]
-    assert found[Section.REQUESTS] == ["Second goal."]
+    assert (found[Section.GOAL], found[Section.REQUESTS]) == (["First goal."], ["Second goal."])
 
 
 def test_foreign_summary_is_quoted_and_its_goal_found():
@@ -308,8 +276,7 @@ def test_foreign_summary_is_quoted_and_its_goal_found():
         "<state_snapshot><overall_goal>Mend the parser.</overall_goal></state_snapshot>",
     ):
         found = sections([user("Hurry.")], previous=foreign)
-        assert found[Section.EARLIER] == [foreign]
-        assert found[Section.GOAL] == ["Mend the parser."]
+        assert (found[Section.EARLIER], found[Section.GOAL]) == ([foreign], ["Mend the parser."])
         assert found[Section.LAST] == ["Hurry."]
 
 
@@ -411,15 +378,9 @@ requests = st.text("abc .\n", min_size=1, max_size=3_000).filter(str.strip)
 
 @given(st.lists(requests, min_size=1, max_size=5), st.lists(messages, max_size=5))
 def test_goal_and_the_last_words_outlive_everything(words, work):
-    others = [
-        m
-        for some in work
-        for m in some
-        if m["role"] == "assistant" and isinstance(m["content"], str)
-    ]
-    others = [m for m in others if HEADLINE not in m["content"]]
-    asked = [user(words[0]), *others, *(user(word) for word in words[1:])]
-    found = sections(asked, longest=3_000)
+    told = [m for some in work for m in some if isinstance(m["content"], str)]
+    others = [m for m in told if m["role"] == "assistant" and HEADLINE not in m["content"]]
+    found = sections([user(words[0]), *others, *(user(word) for word in words[1:])], longest=3_000)
     goal, last = words[0].strip(), words[-1].strip()
     assert found[Section.GOAL][0][:400] == goal[:400]
     assert found.get(Section.LAST, found[Section.GOAL])[0][-200:] == last[-200:]

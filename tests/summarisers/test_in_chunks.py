@@ -72,8 +72,7 @@ def test_summaries_that_do_not_fit_are_merged_in_pieces_again():
     questions, _ = converse(
         request_of(texts), lambda put: long if "x" * 9 in put.texts[0] else "z", fits=4_000, most=40
     )
-    merging = [put for put in questions if "y" * 9 in put.texts[0]]
-    assert len(merging) > 1
+    assert len([put for put in questions if "y" * 9 in put.texts[0]]) > 1
     assert "z" in questions[-1].texts[0]
 
 

@@ -191,8 +191,7 @@ def test_either_kind_backs_either_kind(first, second):
 def test_failure_of_both_reports_and_sums_both(first):
     with pytest.raises(SummaryFailed) as failed:
         asyncio.run(summarised(with_fallback(first, fail), REQUEST))
-    assert failed.value.kind == "overloaded, overloaded"
-    assert failed.value.status == 529
+    assert (failed.value.kind, failed.value.status) == ("overloaded, overloaded", 529)
     assert (failed.value.calls, failed.value.input_tokens, failed.value.cost) == (4, 60, 1.0)
     assert [one.calls for one in failed_calls(failed.value)] == [2, 2]
 

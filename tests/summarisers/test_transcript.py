@@ -20,26 +20,16 @@ def test_transcript_names_the_speakers():
 
 
 def test_calls_and_results_are_written_with_the_tools_name():
-    messages = [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}},
-                {"type": "tool_use", "id": "t2", "name": "edit", "input": {"lines": [1, 2]}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "t2", "content": "no", "is_error": True},
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t1",
-                    "content": [{"type": "text", "text": "a"}],
-                },
-            ],
-        },
+    calls = [
+        {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}},
+        {"type": "tool_use", "id": "t2", "name": "edit", "input": {"lines": [1, 2]}},
     ]
+    text = [{"type": "text", "text": "a"}]
+    results = [
+        {"type": "tool_result", "tool_use_id": "t2", "content": "no", "is_error": True},
+        {"type": "tool_result", "tool_use_id": "t1", "content": text},
+    ]
+    messages = [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
     assert transcript(messages) == [
         "[assistant]\n[called run]\ncommand: ls\n[called edit]\nlines: [1, 2]",
         "[user]\n[error of edit]\nno\n[result of run]\na",
@@ -53,13 +43,8 @@ def test_long_outputs_and_arguments_lose_their_middle_and_say_how_much():
     assert cut.startswith("[user]\n[result]\nfirst\nx")
     assert cut.endswith("x\nlast")
     assert "[... 98,0" in cut
-    call = {
-        "type": "tool_use",
-        "id": "t",
-        "name": "write",
-        "input": {"content": output, "path": "a"},
-    }
-    cut = told(call, role="assistant")
+    given = {"content": output, "path": "a"}
+    cut = told({"type": "tool_use", "id": "t", "name": "write", "input": given}, role="assistant")
     assert "characters left out" in cut
     assert cut.endswith("\npath: a")
 

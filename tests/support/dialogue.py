@@ -16,11 +16,14 @@ from roocontext.store.writing.kept_counts import Counted
 WORDS = "a word or two that take some room " * 4
 
 
+def by_turns(count: int) -> list[NewMessage]:
+    """Messages, user and assistant by turns."""
+    return [NewMessage(("user", "assistant")[n % 2], f"message {n} {WORDS}") for n in range(count)]
+
+
 def fill(chat: Any, count: int) -> list[int]:
-    """Append messages, user and assistant by turns; their seqs."""
-    roles = ("user", "assistant")
-    said = [NewMessage(roles[n % 2], f"message {n} {WORDS}") for n in range(count)]
-    return [receipt.seq for receipt in chat.append_many(said)]
+    """Append such messages; their seqs."""
+    return [receipt.seq for receipt in chat.append_many(by_turns(count))]
 
 
 def counts_of(chat: Any, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:

@@ -66,17 +66,9 @@ def play(chat: Any, history: Sequence[Any]) -> None:
         _SCENES[kind](chat, *given)
 
 
-def _say(chat: Any, size: int, role: str = "user") -> None:
-    chat.append(role, "word " * size)
-
-
-def _answer(chat: Any, size: int) -> None:
-    chat.append("assistant", [THOUGHT, text("word " * size)])
-
-
 def _work(chat: Any, ids: Sequence[str], size: int) -> None:
     chat.append("assistant", [THOUGHT, text("so"), *map(call, ids)])
-    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
+    chat.append("user", _results(ids, size))
 
 
 def _work_apart(chat: Any, ids: Sequence[str], size: int) -> None:
@@ -86,28 +78,16 @@ def _work_apart(chat: Any, ids: Sequence[str], size: int) -> None:
         chat.append("user", [result(tool_id, [text("word " * size), IMAGE])])
 
 
+def _interrupt(chat: Any, ids: Sequence[str]) -> None:
+    chat.append("assistant", list(map(call, ids)))
+    chat.append("user", [*map(result, ids), text("no, stop")])
+
+
 def _think_apart(chat: Any, ids: Sequence[str], size: int) -> None:
     chat.append("assistant", [THOUGHT])
     chat.append("assistant", [text("so")])
     chat.append("assistant", list(map(call, ids)))
-    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
-
-
-def _interrupt(chat: Any, ids: Sequence[str]) -> None:
-    chat.append("assistant", list(map(call, ids)))
-    chat.append("user", [*(result(tool_id) for tool_id in ids), text("no, stop")])
-
-
-def _call(chat: Any, ids: Sequence[str]) -> None:
-    chat.append("assistant", [text("let me see"), *map(call, ids)])
-
-
-def _orphan(chat: Any, ids: Sequence[str], size: int) -> None:
-    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
-
-
-def _image(chat: Any, size: int) -> None:
-    chat.append("user", [text("word " * size), IMAGE])
+    chat.append("user", _results(ids, size))
 
 
 def _odd(chat: Any, count: int) -> None:
@@ -118,6 +98,7 @@ def _odd(chat: Any, count: int) -> None:
 def _foreign(chat: Any, count: int, size: int) -> None:
     said = "word " * size
     tool = {"id": "f", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    response = {"functionResponse": {"name": "g", "response": {"output": said}}}
     rows = [
         NewMessage("user", {"role": "user", "content": said}, "openai"),
         NewMessage("assistant", {"role": "assistant", "tool_calls": [tool]}, "openai"),
@@ -126,33 +107,24 @@ def _foreign(chat: Any, count: int, size: int) -> None:
         NewMessage(
             "model", {"role": "model", "parts": [{"functionCall": {"name": "g"}}]}, "gemini"
         ),
-        NewMessage("user", {"role": "user", "parts": [_response(said)]}, "gemini"),
+        NewMessage("user", {"role": "user", "parts": [response]}, "gemini"),
         NewMessage("model", {"role": "model", "parts": [{"text": said}]}, "gemini"),
     ]
     chat.append_many(rows[:count])
 
 
-def _response(said: str) -> dict[str, Any]:
-    return {"functionResponse": {"name": "g", "response": {"output": said}}}
+def _results(ids: Sequence[str], size: int) -> list[Any]:
+    return [result(tool_id, "word " * size) for tool_id in ids]
 
 
-def _report(chat: Any, tokens: int) -> None:
-    chat.append("assistant", "ok", usage={"input_tokens": tokens, "output_tokens": 5})
+def _on_a_row(act: Callable[[Any, int], object]) -> Callable[..., None]:
+    """Do it to one of the visible rows, if there are any."""
 
+    def scene(chat: Any, pick: int) -> None:
+        if rows := chat.view().messages:
+            act(chat, rows[pick % len(rows)].seq)
 
-def _seen(chat: Any, pick: int) -> int | None:
-    rows = chat.view().messages
-    return rows[pick % len(rows)].seq if rows else None
-
-
-def _pin(chat: Any, pick: int) -> None:
-    if seq := _seen(chat, pick):
-        chat.pin(seq)
-
-
-def _unpin(chat: Any, pick: int) -> None:
-    if seq := _seen(chat, pick):
-        chat.unpin(seq)
+    return scene
 
 
 def _hide(make: Callable[..., Plan]) -> Callable[..., None]:
@@ -181,10 +153,6 @@ def _clear(chat: Any, pick: int) -> None:
             chat.commit(Plan.clear(view, [blocks[pick % len(blocks)]], "gone"))
 
 
-def _rewind(chat: Any, back: int) -> None:
-    chat.rewind(max(0, chat.head().seq - back))
-
-
 def _uncover(chat: Any, pick: int) -> None:
     kinds = ("summary", "marker", "clearing")
     controls = [one.seq for one in chat.internals.outline().controls if one.kind in kinds]
@@ -198,26 +166,27 @@ def _undo(chat: Any) -> None:
         chat.undo(force=True)
 
 
-_SCENES: dict[str, Callable[..., None]] = {
-    "ask": _say,
-    "answer": _answer,
+_SCENES: dict[str, Callable[..., object]] = {
+    "ask": lambda chat, size: chat.append("user", "word " * size),
+    "answer": lambda chat, size: chat.append("assistant", [THOUGHT, text("word " * size)]),
     "work": _work,
     "work apart": _work_apart,
     "think apart": _think_apart,
     "interrupt": _interrupt,
-    "call": _call,
-    "orphan": _orphan,
-    "giant": lambda chat, role, size: _say(chat, size, role),
-    "image": _image,
+    "call": lambda chat, ids: chat.append("assistant", [text("let me see"), *map(call, ids)]),
+    "orphan": lambda chat, ids, size: chat.append("user", _results(ids, size)),
+    "giant": lambda chat, role, size: chat.append(role, "word " * size),
     "odd": _odd,
     "foreign": _foreign,
-    "report": _report,
-    "pin": _pin,
-    "unpin": _unpin,
+    "report": lambda chat, tokens: chat.append(
+        "assistant", "ok", usage={"input_tokens": tokens, "output_tokens": 5}
+    ),
+    "pin": _on_a_row(lambda chat, seq: chat.pin(seq)),
+    "unpin": _on_a_row(lambda chat, seq: chat.unpin(seq)),
     "condense": _hide(Plan.condense),
     "truncate": _hide(Plan.truncate),
     "clear": _clear,
-    "rewind": _rewind,
+    "rewind": lambda chat, back: chat.rewind(max(0, chat.head().seq - back)),
     "undo": _undo,
     "uncover": _uncover,
     "note": lambda chat: chat.note("remark", {"of": "somebody"}),

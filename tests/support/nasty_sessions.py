@@ -1,295 +1,365 @@
-"""Sessions that nobody would wish for, each with a name, and the other input of a manager."""
+"""Sessions that are hard to manage, each with a name, and how the manager is set up for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from roocontext import Plan
-from roocontext.log.counting import Budget
+from roocontext import NewMessage, Plan
+from roocontext.log.counting import Budget, Size
+from roocontext.log.plan import Action, Counts
 from roocontext.tokens import counter_for
-from support.dialogue import WORDS, call, fill, result, text, work
+from support.dialogue import WORDS, by_turns, call, exchange, fill, result, shown, text, work
+from support.examples import TORTURE
 from support.histories import IMAGE, STRANGE, THOUGHT
 
-Build = Callable[[Any], Any]
-
 WINDOW = 1_000
-MANY = 100_000
-"""Of letters; a million of them are counted in `tests/tokens`."""
+LARGE = WORDS * 50
+"""More than the window holds."""
 SYSTEM = "a word " * 200
 SYSTEM_TOKENS = counter_for("gpt-4o").count("user", SYSTEM, "anthropic")
+MANY = 2_000 if TORTURE else 500
+"""Thousands in the long run: what is quadratic takes its time."""
 
 
-@dataclass(frozen=True)
-class Nasty:
-    """One kind: how the session comes to be, and how the manager is set up for it.
+Part = int | NewMessage | list[NewMessage] | Callable[[Any], Any]
+"""Some of what happens in a session: so many plain messages, these ones, or anything else."""
 
-    `build` gives back the session that is managed, if that is another one than it was given.
-    """
 
-    name: str
-    build: Build
+class Nasty(NamedTuple):
+    """How a run of the default policy ends, what happens before it, and the settings."""
+
     ends: str
-    options: dict[str, Any] = field(default_factory=dict)
-    frame: dict[str, Any] = field(default_factory=dict)
+    parts: tuple[Part, ...]
+    frame: dict[str, Any]
+    options: dict[str, Any]
 
+    def build(self, chat: Any) -> Any:
+        """Let it happen; the session that is managed, which may be another one."""
+        for part in self.parts:
+            if callable(part):
+                chat = part(chat) or chat
+            else:
+                rows = part if isinstance(part, list) else [part]
+                chat.append_many(by_turns(part) if isinstance(part, int) else rows)
+        return chat
 
-KINDS: dict[str, Nasty] = {}
 
+def nasty(ends: str, *parts: Part, frame: dict[str, Any] | None = None, **options: Any) -> Nasty:
+    return Nasty(ends, parts, frame or {}, {"limit": WINDOW, **options})
 
-def kind(
-    ends: str, *, frame: dict[str, Any] | None = None, **options: Any
-) -> Callable[[Build], Build]:
-    """Register a history under the name of its function; `ends` is how the default policy does."""
 
-    def register(build: Build) -> Build:
-        name = build.__name__.replace("_", " ")
-        KINDS[name] = Nasty(name, build, ends, {"limit": WINDOW, **options}, frame or {})
-        return build
+user, assistant = partial(NewMessage, "user"), partial(NewMessage, "assistant")
+GO = user("go")
 
-    return register
 
+def many(count: int, make: Callable[..., list[NewMessage]]) -> list[NewMessage]:
+    """The messages that this function makes of each number."""
+    return [message for number in range(count) for message in make(number)]
 
-def long(chat: Any, count: int = 40) -> list[int]:
-    return fill(chat, count)
 
+def calls(name: str, count: int) -> list[Any]:
+    return [call(f"{name}{number}") for number in range(count)]
 
-# One message that is too much
 
+def results(name: str, numbers: Any, output: Any = WORDS) -> list[NewMessage]:
+    """Results, each in a message of its own."""
+    return [user([result(f"{name}{number}", output)]) for number in numbers]
 
-@kind("refused")
-def one_text_over_the_limit_and_nothing_else(chat: Any) -> None:
-    chat.append("user", WORDS * 50)
 
+def image(data: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
 
-@kind("refused")
-def the_newest_text_is_over_the_limit(chat: Any) -> None:
-    fill(chat, 10)
-    chat.append("user", WORDS * 50)
 
+DOCUMENT = {"type": "document", "source": {"type": "text", "data": WORDS}}
 
-@kind("condensed")
-def a_text_over_the_limit_in_the_middle(chat: Any) -> None:
-    fill(chat, 10)
-    chat.append("user", WORDS * 50)
-    fill(chat, 10)
 
+def alternating(number: int, content: Any) -> NewMessage:
+    return NewMessage(("user", "assistant")[number % 2], content)
 
-@kind("cleared")
-def the_newest_output_is_over_the_limit(chat: Any) -> None:
-    chat.append("user", "go")
-    work(chat, ("a",), WORDS * 50)
 
+def blanks(number: int) -> list[NewMessage]:
+    texts = ("", " \n", "\u200b", WORDS if number % 2 else "")
+    return [alternating(number, [*map(text, texts)]), alternating(number, "")]
 
-@kind("cleared")
-def the_newest_output_is_over_the_limit_and_a_little_is_old(chat: Any) -> None:
-    fill(chat, 3)
-    work(chat, ("a",), WORDS * 50)
 
+def result_and_next_call(number: int) -> list[NewMessage]:
+    answer = user([result(f"c{number - 1}"), text(WORDS)])
+    return [answer, assistant([call(f"c{number}")])]
 
-@kind("refused", protected_tools=["run"])
-def the_newest_output_is_over_the_limit_and_protected(chat: Any) -> None:
-    chat.append("user", "go")
-    work(chat, ("a",), WORDS * 50)
 
-
-@kind("condensed")
-def a_hundred_thousand_letters(chat: Any) -> None:
-    fill(chat, 2)
-    chat.append("user", "a" * MANY)
-    fill(chat, 2)
-
-
-@kind("condensed", limit=4_000)
-def a_huge_image(chat: Any) -> None:
-    data = "iVBORw0KGgo" * 50_000
-    image = {"type": "base64", "media_type": "image/png", "data": data}
-    long(chat, 60)
-    chat.append("user", [text("look"), {"type": "image", "source": image}])
-    long(chat, 61)
-
-
-# Pins
-
-
-@kind("refused")
-def everything_is_pinned(chat: Any) -> None:
-    for seq in long(chat):
-        chat.pin(seq)
-
-
-@kind("truncated")
-def every_second_message_is_pinned_and_all_is_just_over(chat: Any) -> None:
-    for seq in fill(chat, 31)[::2]:
-        chat.pin(seq)
-
-
-@kind("truncated")
-def a_pin_in_the_middle_of_parallel_calls(chat: Any) -> None:
-    fill(chat, 11)
-    chat.append("assistant", [call(f"p{n}") for n in range(6)])
-    results = [chat.append("user", [result(f"p{n}", WORDS * 3)]).seq for n in range(6)]
-    chat.pin(results[3])
-    long(chat)
-
-
-@kind("truncated")
-def a_pinned_output_that_is_most_of_the_window(chat: Any) -> None:
-    fill(chat, 5)
-    _, told = work(chat, ("a",), WORDS * 20)
-    chat.pin(told)
-    long(chat, 20)
-
-
-@kind("condensed")
-def a_pinned_summary(chat: Any) -> None:
-    said = fill(chat, 8)
-    done = chat.commit(Plan.condense(chat.view(), said[:6], "in short"))
-    chat.pin(done.seq)
-    long(chat)
-
-
-# Tools
-
-
-@kind("condensed")
-def nothing_but_outputs_without_calls(chat: Any) -> None:
-    for number in range(40):
-        chat.append("user", [result(f"o{number}")])
-
-
-@kind("refused")
-def calls_that_were_never_answered(chat: Any) -> None:
-    chat.append("user", "go")
-    for number in range(40):
-        chat.append("assistant", [text(WORDS), call(f"n{number}")])
-
-
-@kind("condensed")
-def a_call_waits_at_the_end(chat: Any) -> None:
-    long(chat)
-    chat.append("assistant", [THOUGHT, text("let me see"), call("w")])
-
-
-@kind("cleared")
-def three_of_five_calls_at_the_end_wait(chat: Any) -> None:
-    long(chat, 41)
-    chat.append("assistant", [call(f"w{n}") for n in range(5)])
-    chat.append("user", [result("w0", WORDS * 9), result("w3", WORDS * 9)])
-
-
-@kind("condensed")
-def hundreds_of_parallel_calls(chat: Any) -> None:
-    fill(chat, 11)
-    names = [f"p{number}" for number in range(300)]
-    work(chat, names)
-    fill(chat, 5)
-
-
-@kind("refused")
-def hundreds_of_parallel_calls_answered_one_by_one(chat: Any) -> None:
-    fill(chat, 11)
-    names = [f"p{number}" for number in range(200)]
-    chat.append("assistant", list(map(call, names)))
-    for name in reversed(names):
-        chat.append("user", [result(name)])
-
-
-@kind("condensed")
-def the_same_tool_ids_again_and_again(chat: Any) -> None:
-    chat.append("user", "go")
-    for _ in range(20):
-        work(chat, ("a", "a", "b"))
-
-
-@kind("condensed")
-def results_come_before_their_calls(chat: Any) -> None:
-    for number in range(30):
-        chat.append("user", [result(f"r{number}")])
-        chat.append("assistant", [call(f"r{number}")])
-
-
-@kind("condensed")
-def results_come_forty_messages_late(chat: Any) -> None:
-    chat.append("assistant", [call(f"l{n}") for n in range(8)])
-    fill(chat, 40)
-    for number in range(8):
-        chat.append("user", [result(f"l{number}")])
-
-
-@kind("condensed")
-def one_tool_group_spans_everything(chat: Any) -> None:
-    chat.append("user", "go")
-    chat.append("assistant", [call("far")])
-    for number in range(20):
-        chat.append("user", [result(f"c{number - 1}"), text(WORDS)])
-        chat.append("assistant", [call(f"c{number}")])
-    chat.append("user", [result("far"), result("c19")])
-
-
-@kind("cleared")
-def outputs_with_images_and_documents_inside(chat: Any) -> None:
-    chat.append("user", "go")
-    document = {"type": "document", "source": {"type": "text", "data": WORDS}}
-    for number in range(20):
-        work(chat, (f"d{number}",), [text(WORDS), IMAGE, document, STRANGE])
-
-
-# Blocks
-
-
-@kind("refused")
-def nothing_but_thinking(chat: Any) -> None:
-    for number in range(50):
-        chat.append("assistant", [{**THOUGHT, "thinking": f"{number} {WORDS}"}])
-
-
-@kind("condensed")
-def thinking_between_all_calls(chat: Any) -> None:
-    chat.append("user", "go")
+def thinking_and_call(number: int) -> list[NewMessage]:
     hidden = {"type": "redacted_thinking", "data": "x" * 200}
-    for number in range(20):
-        chat.append("assistant", [THOUGHT])
-        chat.append("assistant", [hidden, call(f"t{number}")])
-        chat.append("user", [result(f"t{number}")])
+    called = assistant([hidden, call(f"t{number}")])
+    return [assistant([THOUGHT]), called, user([result(f"t{number}")])]
 
 
-@kind("condensed", limit=100_000, limits=Budget(images=20))
-def nothing_but_images(chat: Any) -> None:
-    for _ in range(40):
-        chat.append("user", [IMAGE])
+def pinned(chat: Any, count: int, every: int) -> None:
+    for seq in fill(chat, count)[::every]:
+        chat.pin(seq)
 
 
-@kind("condensed", limit=4_000, limits=Budget(images=1))
-def two_images_where_one_may_be_sent(chat: Any) -> None:
-    chat.append("user", [text("this one"), IMAGE])
-    chat.append("assistant", "nice")
-    chat.append("user", [text("and this one"), IMAGE])
+def pin_among_results(chat: Any) -> None:
+    fill(chat, 11)
+    chat.append("assistant", calls("p", 6))
+    receipts = chat.append_many(results("p", range(6), WORDS * 3))
+    chat.pin(receipts[3].seq)
 
 
-@kind("refused", limit=40_000, limits=Budget(images=3))
-def more_images_at_once_than_may_be_sent(chat: Any) -> None:
+def pinned_output(chat: Any) -> None:
+    chat.pin(work(chat, ("a",), WORDS * 20)[1])
+
+
+def pinned_summary(chat: Any) -> None:
+    fill(chat, 8)
+    condense(chat, 6)
+    chat.pin(chat.head_seq())
+
+
+# Other formats
+
+
+def of_openai(number: int) -> list[NewMessage]:
+    tool = {"type": "function", "function": {"name": "run", "arguments": '{"x": '}}
+    asked = [{**tool, "id": f"{number}-{n}"} for n in range(2)]
+    rows = [
+        {"role": "user", "content": WORDS},
+        {"role": "assistant", "content": None, "tool_calls": asked},
+        *({"role": "tool", "tool_call_id": it["id"], "content": WORDS} for it in asked),
+        {"role": "assistant", "content": WORDS},
+    ]
+    return [NewMessage(row["role"], row, "openai") for row in rows]
+
+
+def of_gemini(number: int) -> list[NewMessage]:
+    response = {"functionResponse": {"name": "run", "response": {"output": WORDS}}}
+    asked = {"functionCall": {"name": "run", "args": {}}}
+    rows = [
+        ("user", [{"text": f"{number} {WORDS}"}]),
+        ("model", [{"text": WORDS, "thought": True}, asked, asked]),
+        ("user", [response, response]),
+        ("model", [{"text": WORDS}, {"inlineData": {"mimeType": "image/png", "data": "AA"}}]),
+    ]
+    return [NewMessage(role, {"role": role, "parts": parts}, "gemini") for role, parts in rows]
+
+
+def of_three_formats(number: int) -> list[NewMessage]:
+    return [
+        user(f"{number} {WORDS}"),
+        NewMessage("model", {"role": "model", "parts": [{"text": WORDS}]}, "gemini"),
+        NewMessage("user", {"role": "user", "content": [text(WORDS)]}, "openai"),
+        *exchange(("a",), WORDS),
+    ]
+
+
+# What happened to the session before
+
+
+def condense(chat: Any, count: int, first: int = 0, summary: str = "in short") -> None:
+    """Condense so many of the visible messages."""
+    chat.commit(Plan.condense(chat.view(), shown(chat)[first : first + count], summary))
+
+
+def undone_rewinds(chat: Any) -> None:
+    chat.rewind(10)
+    chat.undo()
+    chat.rewind(20)
     fill(chat, 4)
-    chat.append("user", [IMAGE] * 9)
+    chat.undo(force=True)
 
 
-@kind("condensed", limit=100_000, limits=Budget(bytes=20_000))
-def more_bytes_than_may_be_sent(chat: Any) -> None:
-    fill(chat, 30)
-    image = {"type": "base64", "media_type": "image/png", "data": "AAAA" * 4_000}
-    chat.append("user", [{"type": "image", "source": image}])
-    fill(chat, 31)
+def forked_after_summary(chat: Any) -> Any:
+    condense(chat, 20)
+    summary = chat.head_seq()
+    fill(chat, 4)
+    return chat.fork(summary)
 
 
-@kind("condensed")
-def empty_and_blank_texts(chat: Any) -> None:
-    for number in range(60):
-        blanks = [text(""), text(" \n"), text("\u200b"), text(WORDS if number % 2 else "")]
-        chat.append(("user", "assistant")[number % 2], blanks)
-        chat.append(("user", "assistant")[number % 2], "")
+def several_summaries(chat: Any) -> None:
+    for number in range(12):
+        chosen = fill(chat, 6)[1:5]
+        chat.commit(Plan.condense(chat.view(), chosen, f"summary {number} {WORDS}"))
 
 
-@kind("condensed")
-def lone_surrogates_and_nul(chat: Any) -> None:
-    for number in range(40):
-        chat.append(("user", "assistant")[number % 2], f"\ud83d\0\udc00 {WORDS}\0")
-    chat.append("user", [text("\ud800")])
+def truncated_and_condensed(chat: Any) -> None:
+    chat.commit(Plan.truncate(chat.view(), shown(chat)[10:30]))
+    condense(chat, 10, first=5)
+
+
+def cleared_outputs(chat: Any) -> None:
+    places = [(work(chat, (f"c{n}",))[1], 0) for n in range(40)]
+    chat.commit(Plan.clear(chat.view(), places, "x" * 80))
+
+
+def lawless_plan(chat: Any) -> None:
+    """The state after a compat plan without laws: half a tool call, with its summary at the end."""
+    seqs = fill(chat, 4)
+    asked, told = work(chat)
+    fill(chat, 40)
+    plan = Plan(
+        head_seq=chat.head_seq(),
+        action=Action.CONDENSE,
+        hides=((seqs[1], asked),),
+        rows=(assistant("in short"),),
+        counts=Counts("given", Size(10), Size(9)),
+        compat=True,
+        at_end=True,
+    )
+    chat.commit(plan)
+    assert told in shown(chat)
+
+
+def redacted(chat: Any) -> None:
+    for seq in (*fill(chat, 40)[5:35:7], *work(chat)):
+        chat.redact(seq)
+
+
+def strange_note(chat: Any) -> None:
+    chat.note("compaction", {"failures": "many", "stalled": {"at": 0.5}, "event": None})
+
+
+def reported(tokens: int) -> NewMessage:
+    usage = {"input_tokens": tokens, "output_tokens": 10}
+    return assistant("ok", usage=usage, model="gpt-4o")
+
+
+NONSENSE = {"input_tokens": "many", "output_tokens": -1, "cache_read_input_tokens": None}
+
+KINDS = {
+    # One message that is too much
+    "one text over the limit and nothing else": nasty("refused", user(LARGE)),
+    "the newest text is over the limit": nasty("refused", 10, user(LARGE)),
+    "a text over the limit in the middle": nasty("condensed", 10, user(LARGE), 10),
+    "the newest output is over the limit": nasty("cleared", GO, exchange("a", LARGE)),
+    "the newest output is over the limit and a little is old": nasty(
+        "cleared", 3, exchange("a", LARGE)
+    ),
+    "the newest output is over the limit and protected": nasty(
+        "refused", GO, exchange("a", LARGE), protected_tools=["run"]
+    ),
+    # A million letters are counted in `tests/tokens`.
+    "a hundred thousand letters": nasty("condensed", 2, user("a" * 100_000), 2),
+    "a huge image": nasty(
+        "condensed", 60, user([text("look"), image("iVBORw0KGgo" * 50_000)]), 61, limit=4_000
+    ),
+    # Pins
+    "everything is pinned": nasty("refused", partial(pinned, count=40, every=1)),
+    "every second message is pinned and all is just over": nasty(
+        "truncated", partial(pinned, count=31, every=2)
+    ),
+    "a pin in the middle of parallel calls": nasty("truncated", pin_among_results, 40),
+    "a pinned output that is most of the window": nasty("truncated", 5, pinned_output, 20),
+    "a pinned summary": nasty("condensed", pinned_summary, 40),
+    # Tools
+    "nothing but outputs without calls": nasty("condensed", results("o", range(40))),
+    "calls that were never answered": nasty(
+        "refused", GO, many(40, lambda n: [assistant([text(WORDS), call(f"n{n}")])])
+    ),
+    "a call waits at the end": nasty(
+        "condensed", 40, assistant([THOUGHT, text("let me see"), call("w")])
+    ),
+    "three of five calls at the end wait": nasty(
+        "cleared",
+        *(41, assistant(calls("w", 5))),
+        user([result("w0", WORDS * 9), result("w3", WORDS * 9)]),
+    ),
+    "hundreds of parallel calls": nasty(
+        "condensed", 11, exchange([f"p{n}" for n in range(300)], WORDS), 5
+    ),
+    "hundreds of parallel calls answered one by one": nasty(
+        "refused", 11, assistant(calls("p", 200)), results("p", reversed(range(200)))
+    ),
+    "the same tool ids again and again": nasty("condensed", GO, exchange("aab", WORDS) * 20),
+    "results come before their calls": nasty(
+        "condensed", many(30, lambda n: [user([result(f"r{n}")]), assistant([call(f"r{n}")])])
+    ),
+    "results come forty messages late": nasty(
+        "condensed", assistant(calls("l", 8)), 40, results("l", range(8))
+    ),
+    "one tool group spans everything": nasty(
+        "condensed",
+        *(GO, assistant([call("far")]), many(20, result_and_next_call)),
+        user([result("far"), result("c19")]),
+    ),
+    "outputs with images and documents inside": nasty(
+        "cleared",
+        GO,
+        many(20, lambda n: exchange([f"d{n}"], [text(WORDS), IMAGE, DOCUMENT, STRANGE])),
+    ),
+    # Blocks
+    "nothing but thinking": nasty(
+        "refused", many(50, lambda n: [assistant([{**THOUGHT, "thinking": f"{n} {WORDS}"}])])
+    ),
+    "thinking between all calls": nasty("condensed", GO, many(20, thinking_and_call)),
+    "nothing but images": nasty(
+        "condensed", [user([IMAGE])] * 40, limit=100_000, limits=Budget(images=20)
+    ),
+    "two images where one may be sent": nasty(
+        "condensed",
+        [user([text("this one"), IMAGE]), assistant("nice"), user([text("and this one"), IMAGE])],
+        limit=4_000,
+        limits=Budget(images=1),
+    ),
+    "more images at once than may be sent": nasty(
+        "refused", 4, user([IMAGE] * 9), limit=40_000, limits=Budget(images=3)
+    ),
+    "more bytes than may be sent": nasty(
+        "condensed",
+        *(30, user([image("AAAA" * 4_000)]), 31),
+        limit=100_000,
+        limits=Budget(bytes=20_000),
+    ),
+    "empty and blank texts": nasty("condensed", many(60, blanks)),
+    "lone surrogates and nul": nasty(
+        "condensed",
+        many(40, lambda n: [alternating(n, f"\ud83d\0\udc00 {WORDS}\0")]),
+        user([text("\ud800")]),
+    ),
+    # Roles and formats
+    "only the assistant speaks": nasty(
+        "condensed", many(60, lambda n: [assistant(f"{n} {WORDS}")])
+    ),
+    "rows of openai": nasty(
+        "condensed",
+        NewMessage("system", {"role": "system", "content": "be brief"}, "openai"),
+        many(12, of_openai),
+    ),
+    "rows of gemini": nasty("condensed", many(12, of_gemini), limit=4_000),
+    "three formats in one session": nasty("condensed", many(10, of_three_formats)),
+    # What happened to the session before
+    "nothing at all": nasty("noop"),
+    "nothing but a summary": nasty("noop", 4, partial(condense, count=4)),
+    "a summary that is larger than the window": nasty(
+        "condensed", 40, partial(condense, count=40, summary=WORDS * 12), user("go on"), limit=200
+    ),
+    "rewound to before a summary": nasty(
+        "condensed", 40, partial(condense, count=30), 10, lambda chat: chat.rewind(40) and None
+    ),
+    "rewound and taken back": nasty("condensed", 40, partial(condense, count=20), undone_rewinds),
+    "forked after a summary": nasty("condensed", 40, forked_after_summary, 20),
+    "several summaries stand side by side": nasty("condensed", several_summaries, 40),
+    "truncated and then condensed": nasty("condensed", 40, truncated_and_condensed, 40),
+    "all outputs are cleared already": nasty("condensed", GO, cleared_outputs),
+    "hidden by a plan that kept no law": nasty("condensed", lawless_plan),
+    "redacted in the middle": nasty("condensed", redacted, 9),
+    "many tiny messages": nasty("condensed", many(MANY, lambda n: [alternating(n, f"{n}")])),
+    "notes that somebody else wrote": nasty("condensed", 40, strange_note),
+    "the provider reports ten times as much": nasty("condensed", 9, reported(900)),
+    "the provider reports more than the window": nasty("noop", 9, reported(5_000_000)),
+    "the provider reports nonsense": nasty("condensed", 40, assistant("ok", usage=NONSENSE)),
+    # What is sent around the messages
+    "the system prompt leaves nothing": nasty(
+        "refused", 2, limit=SYSTEM_TOKENS, frame={"system": SYSTEM}
+    ),
+    "the system prompt is one token too long": nasty(
+        "refused", 2, limit=SYSTEM_TOKENS - 1, frame={"system": SYSTEM}
+    ),
+    "a system prompt of blocks and large tools": nasty(
+        "condensed",
+        120,
+        limit=4_000,
+        frame={"system": [text("be brief \ud83d"), STRANGE], "tools": [{"name": "x" * 9_000}]},
+    ),
+    "a window of one token": nasty("refused", 3, limit=1),
+    "a window without end": nasty("noop", 40, limit=10**12),
+    "an answer longer than the window": nasty("noop", 12, output=10**9),
+}

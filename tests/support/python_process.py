@@ -93,7 +93,7 @@ class Python:
 def python(path: Path | None = None) -> Iterator[Python]:
     """The process that forks the scripts; they import what is in this folder first."""
     folders = [str(path)] if path else []
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, str(TESTS)])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, str(TESTS), str(TESTS.parent)])}
     command = [sys.executable, "-W", "error", "-m", "support.python_preloaded"]
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with subprocess.Popen(command, stdin=its, cwd=path or TESTS, env=env), ours:

@@ -7,6 +7,7 @@ session among many short ones.
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -88,37 +89,13 @@ SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
 
-def fill_sqlite(run: Callable[[str], Any], owner: str = "NULL") -> None:
-    """Fill a file; `owner` is that of the short session `n`, in SQL."""
-    _fill(
-        run,
-        "(WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t"
-        " WHERE n < {last}) SELECT n FROM t)",
-        "zeroblob(32)",
-        "'\"' || hex(zeroblob(100)) || '\"'",
-        "({})",
-        owner,
-    )
-
-
-def fill_postgres(run: Callable[[str], Any], owner: str = "NULL") -> None:
-    _fill(
-        run,
-        "generate_series(1, {last}) AS n",
-        "decode(repeat('00', 32), 'hex')",
-        "'\"' || repeat('0', 200) || '\"'",
-        "to_tsvector('simple', {})",
-        owner,
-    )
-
-
 def _fill(
-    run: Callable[[str], Any], series: str, blob: str, text: str, terms: str, owner: str
+    series: str, blob: str, text: str, terms: str, run: Callable[[str], Any], owner: str = "NULL"
 ) -> None:
     """One long session and many short ones, past the library: their hashes do not matter here.
 
-    All of it is indexed. Of a thousand messages one has the word that is searched for, and of two
-    thousand one is too large for the index.
+    `owner` is the owner of the short session `n`, in SQL. All messages are indexed. Of a thousand
+    one has the word that is searched for, and of two thousand one is too large for the index.
     """
     for sessions, last, name, session in (
         (1, LONG, "'long'", "'long'"),
@@ -172,10 +149,27 @@ def _fill(
     )
 
 
+fill_sqlite = partial(
+    _fill,
+    "(WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t"
+    " WHERE n < {last}) SELECT n FROM t)",
+    "zeroblob(32)",
+    "'\"' || hex(zeroblob(100)) || '\"'",
+    "({})",
+)
+fill_postgres = partial(
+    _fill,
+    "generate_series(1, {last}) AS n",
+    "decode(repeat('00', 32), 'hex')",
+    "'\"' || repeat('0', 200) || '\"'",
+    "to_tsvector('simple', {})",
+)
+
+
 def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, Any]:
     admin.execute(f"PREPARE planned AS {text}")
     try:
-        given = ", ".join(map(_literal, params or ()))
+        given = ", ".join(sql.Literal(value).as_string(None) for value in params or ())
         call = f"planned({given})" if given else "planned"
         row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()
     finally:
@@ -184,10 +178,6 @@ def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, A
     found = row[0] if isinstance(row[0], list) else json.loads(row[0])
     plan: dict[str, Any] = found[0]["Plan"]
     return plan
-
-
-def _literal(value: Any) -> str:
-    return sql.Literal(value).as_string(None)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -242,11 +242,9 @@ def is_lawful(chat: Any, trial: Trial, change: Change) -> None:
     touched = gone | {seq for seq, _ in change.clears}
     assert not touched & chat.pins()
     if change.kind is Kind.MARKER:
-        assert not [row for row in change.before.messages if row.seq in gone and _sums_up(row)]
-
-
-def _sums_up(row: Any) -> bool:
-    return row.kind is Kind.SUMMARY
+        assert not [
+            row for row in change.before.messages if row.seq in gone and row.kind is Kind.SUMMARY
+        ]
 
 
 def is_sound(chat: Any) -> None:

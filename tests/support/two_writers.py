@@ -22,7 +22,8 @@ ROUNDS = 8
 @contextmanager
 def writers() -> Iterator[Any]:
     """Two processes' writers, by the framework and the URL of a store."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    path = os.pathsep.join(map(str, Path(__file__).parents[1:3]))
+    environment = {**os.environ, "PYTHONPATH": path}
     program = subprocess.Popen(
         [sys.executable, "-W", "ignore", __file__],
         stdin=subprocess.PIPE,

@@ -72,16 +72,13 @@ def test_half_a_tool_call_is_sent_as_text(endpoint, client):
     output = [{"type": "tool_result", "tool_use_id": "t", "content": ["odd", IMAGE]}]
     assert counter.count("assistant", call, "anthropic") == 7 + len("grep") + len('{"for":"x"}')
     assert counter.count("user", output, "anthropic") == 7
-    kinds = [
-        [block["type"] for block in body["messages"][0]["content"]] for _, body in endpoint.asked
-    ]
-    assert kinds == [["text", "text"], ["image"]]
+    contents = [body["messages"][0]["content"] for _, body in endpoint.asked]
+    assert [[block["type"] for block in one] for one in contents] == [["text", "text"], ["image"]]
 
 
 def test_other_formats_and_odd_texts_can_be_sent(client):
     counter = counter_for("claude-opus-5", client=client)
-    said = {"role": "user", "content": "hello"}
-    assert counter.count("user", said, "openai") == 12
+    assert counter.count("user", {"role": "user", "content": "hello"}, "openai") == 12
     assert counter.count("user", "a\ud800b", "anthropic") == 10
 
 
@@ -95,14 +92,9 @@ def test_blank_text_is_not_sent_and_costs_nothing(endpoint, client):
 def test_whole_request_is_counted_as_it_is(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
-    tools = [{"name": "f", "input_schema": {"type": "object"}}]
-    assert counter.request(messages, system="be brief", tools=tools) == 12
-    assert endpoint.asked[0][1] == {
-        "model": "claude-opus-5",
-        "messages": messages,
-        "system": "be brief",
-        "tools": tools,
-    }
+    asked = {"system": "be brief", "tools": [{"name": "f", "input_schema": {"type": "object"}}]}
+    assert counter.request(messages, **asked) == 12
+    assert endpoint.asked[0][1] == {"model": "claude-opus-5", "messages": messages, **asked}
 
 
 def test_errors_of_the_client_are_passed_on(endpoint, client):

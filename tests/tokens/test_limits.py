@@ -11,33 +11,21 @@ from roocontext.log import counting
 from roocontext.tokens import Limit, Switches, counter_for, limit_for, switches
 from roocontext.tokens.limits import binds_thinking
 
-PRECEDENCE = {
-    "gemini-2.5-pro": [
-        "GEMINI_2_5_PRO_MAX_CONTEXT_TOKENS",
-        "MODEL_MAX_CONTEXT_TOKENS",
-        "GEMINI_MAX_TOKENS",
-        "GEMINI_MAX_CONTEXT_LENGTH",
-        "MLC_MAX_CONTEXT_TOKENS",
-        "DEFAULT_MAX_TOKENS",
-        "DEFAULT_MAX_CONTEXT_LENGTH",
-    ],
-    "gpt-4o": [
-        "GPT_4O_MAX_CONTEXT_TOKENS",
-        "MODEL_MAX_CONTEXT_TOKENS",
-        "CHATGPT_MAX_TOKENS",
-        "CHATGPT_MAX_CONTEXT_LENGTH",
-        "MLC_MAX_CONTEXT_TOKENS",
-        "DEFAULT_MAX_TOKENS",
-        "DEFAULT_MAX_CONTEXT_LENGTH",
-    ],
-    "claude-opus-5": [
-        "CLAUDE_OPUS_5_MAX_CONTEXT_TOKENS",
-        "MODEL_MAX_CONTEXT_TOKENS",
-        "MLC_MAX_CONTEXT_TOKENS",
-        "DEFAULT_MAX_TOKENS",
-        "DEFAULT_MAX_CONTEXT_LENGTH",
-    ],
+OWN = {
+    "gemini-2.5-pro": "GEMINI_2_5_PRO_MAX_CONTEXT_TOKENS",
+    "gpt-4o": "GPT_4O_MAX_CONTEXT_TOKENS",
+    "claude-opus-5": "CLAUDE_OPUS_5_MAX_CONTEXT_TOKENS",
 }
+FAMILY = {
+    "gemini-2.5-pro": ("GEMINI_MAX_TOKENS", "GEMINI_MAX_CONTEXT_LENGTH"),
+    "gpt-4o": ("CHATGPT_MAX_TOKENS", "CHATGPT_MAX_CONTEXT_LENGTH"),
+}
+ANY = ("MLC_MAX_CONTEXT_TOKENS", "DEFAULT_MAX_TOKENS", "DEFAULT_MAX_CONTEXT_LENGTH")
+PRECEDENCE = {
+    model: [own, "MODEL_MAX_CONTEXT_TOKENS", *FAMILY.get(model, ()), *ANY]
+    for model, own in OWN.items()
+}
+
 EVERY_NAME = sorted({name for names in PRECEDENCE.values() for name in names})
 
 
@@ -60,20 +48,23 @@ def test_variables_of_other_models_are_not_read(model):
 
 @given(st.dictionaries(st.sampled_from(EVERY_NAME), st.integers(1, 9).map(str)))
 def test_override_beats_everything(environ):
-    limit = limit_for("gpt-4o", override=7, environ=environ)
-    assert limit == Limit(7, 16_384, "override")
+    assert limit_for("gpt-4o", override=7, environ=environ) == Limit(7, 16_384, "override")
 
 
 @pytest.mark.parametrize(
-    "value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 400, "9" * 5_000, "\N{SNOWMAN}", ["5"]]
+    ("value", "warnings"),
+    [
+        *((it, 1) for it in ("x", "1e3", "1.5", "0", "-5", " ", "9" * 400, "9" * 5_000, ["5"])),
+        *(("\N{SNOWMAN}", 1), ("", 0)),
+    ],
 )
-def test_invalid_value_warns_and_the_next_level_counts(value, caplog):
+def test_invalid_value_warns_and_the_next_level_counts(value, warnings, caplog):
     environ = {"CHATGPT_MAX_TOKENS": value, "DEFAULT_MAX_TOKENS": " 12 "}
     with caplog.at_level(logging.WARNING, "roocontext"):
         limit = limit_for("gpt-4o", environ=environ)
     assert (limit.context, limit.source) == (12, "DEFAULT_MAX_TOKENS")
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "CHATGPT_MAX_TOKENS" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warnings
+    assert ("CHATGPT_MAX_TOKENS" in caplog.text) == bool(warnings)
 
 
 @pytest.mark.parametrize("override", [0, -1, 1.5, "12", True, 10**400])
@@ -100,12 +91,6 @@ def test_model_that_is_no_text_is_refused():
 def test_argument_of_another_type_is_refused(call):
     with pytest.raises((InvalidOption, UnknownPlugin)):
         call()
-
-
-def test_empty_variable_is_unset(caplog):
-    environ = {"CHATGPT_MAX_TOKENS": ""}
-    assert limit_for("gpt-4o", environ=environ).source == "table:gpt-4o"
-    assert caplog.records == []
 
 
 def test_process_environment_is_read_anew_each_time(monkeypatch):
@@ -174,12 +159,9 @@ def test_sliding_window_has_the_same_table_and_variables():
         assert len(limits) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "context"),
-    [("", 1_048_576), ("GEMINI-1.5-PRO", 1_048_576), ("gemini-1.5-pro-latest", 1_048_576)],
-)
-def test_gemini_compares_letter_by_letter(model, context):
-    assert limit_for(model, profile="gemini", environ={}) == Limit(context, None, "default")
+@pytest.mark.parametrize("model", ["", "GEMINI-1.5-PRO", "gemini-1.5-pro-latest"])
+def test_gemini_compares_letter_by_letter(model):
+    assert limit_for(model, profile="gemini", environ={}) == Limit(1_048_576, None, "default")
     image = "gemini-2.0-flash-preview-image-generation"
     assert limit_for(image, profile="gemini", environ={}).context == 32_000
 
@@ -209,39 +191,30 @@ def test_every_model_has_a_limit_and_a_source(model, profile):
 
 
 @pytest.mark.parametrize(
-    ("environ", "expected"),
+    ("environ", "autocompact", "prune"),
     [
-        ({}, Switches(autocompact=True, prune=True)),
-        ({"OPENCODE_DISABLE_AUTOCOMPACT": "1"}, Switches(autocompact=False, prune=True)),
-        ({"OPENCODE_DISABLE_PRUNE": "TRUE"}, Switches(autocompact=True, prune=False)),
-        ({"OPENCODE_DISABLE_PRUNE": "0"}, Switches(autocompact=True, prune=True)),
-        ({"OPENCODE_DISABLE_PRUNE": "yes"}, Switches(autocompact=True, prune=True)),
+        ({}, True, True),
+        ({"OPENCODE_DISABLE_AUTOCOMPACT": "1"}, False, True),
+        ({"OPENCODE_DISABLE_PRUNE": "TRUE"}, True, False),
+        ({"OPENCODE_DISABLE_PRUNE": "0"}, True, True),
+        ({"OPENCODE_DISABLE_PRUNE": "yes"}, True, True),
     ],
 )
-def test_switches_of_opencode_change_the_limit(environ, expected):
-    assert switches(environ) == expected
+def test_switches_of_opencode_change_the_limit(environ, autocompact, prune):
+    assert switches(environ) == Switches(autocompact=autocompact, prune=prune)
 
 
-@pytest.mark.parametrize(
-    ("model", "binds"),
-    [
-        ("claude-fable-5-1", True),
-        ("claude-fable-5.1", True),
-        ("anthropic/claude-fable-5-1-20260901", True),
-        ("us.anthropic.claude-opus-6-v1:0", True),
-        ("CLAUDE-HAIKU-10-2", True),
-        ("claude-fable-5", False),
-        ("claude-opus-5-20260205", False),
-        ("claude-opus-4-8", False),
-        ("claude-3-7-sonnet-20250219", False),
-        ("gpt-6", False),
-        ("not-claude-opus-6", False),
-    ],
-)
-def test_table_says_which_models_bind_their_thinking(model, binds):
-    assert binds_thinking(model) is binds
-    assert counting.is_bound_to_prefix(model) is binds
+BINDING = [
+    *("claude-fable-5-1", "claude-fable-5.1", "anthropic/claude-fable-5-1-20260901"),
+    *("us.anthropic.claude-opus-6-v1:0", "CLAUDE-HAIKU-10-2"),
+]
+FREE = [
+    *("claude-fable-5", "claude-opus-5-20260205", "claude-opus-4-8", "claude-3-7-sonnet-20250219"),
+    *("gpt-6", "not-claude-opus-6"),
+]
 
 
-def test_model_without_a_name_binds_nothing():
+@pytest.mark.parametrize("model", [*BINDING, *FREE])
+def test_table_says_which_models_bind_their_thinking(model):
+    assert binds_thinking(model) is counting.is_bound_to_prefix(model) is (model in BINDING)
     assert counting.is_bound_to_prefix(None) is False

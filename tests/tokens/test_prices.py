@@ -19,19 +19,14 @@ date = "2020-02-02"
 @pytest.mark.parametrize(
     "name",
     [
-        "claude-sonnet-4-5",
-        "claude-sonnet-4.5",
-        "anthropic/claude-sonnet-4-5",
-        "claude-sonnet-4-5-20250929",
-        "claude-sonnet-4-5@20250929",
+        *("claude-sonnet-4-5", "claude-sonnet-4.5", "anthropic/claude-sonnet-4-5"),
+        *("claude-sonnet-4-5-20250929", "claude-sonnet-4-5@20250929"),
         "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ],
 )
 def test_name_is_found_without_its_provider_and_date(name):
-    found = prices().of(name)
-    assert found is not None
-    assert found is prices().of("claude-sonnet-4-5")
-    assert found.cost(PLAIN) == 18.0
+    assert prices().of(name) is prices().of("claude-sonnet-4-5")
+    assert prices().of(name).cost(PLAIN) == 18.0
 
 
 @pytest.mark.parametrize("name", ["", None, "mine", "claude", "claude-opus-4-99", "gpt-5-huge"])
@@ -80,19 +75,18 @@ def test_another_table_may_be_given(tmp_path):
     assert spent.cost == 2.0
 
 
+OUTPUTS = [
+    *('"3"', "-3", "3, batch = 1", "3, above = 5", "3, long = { input = 1, output = 2 }"),
+    "3, above = 5, long = 7",
+]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        "date = ",
-        "date = 2020-02-02\n[models]",
-        'date = "2020-02-02"\nmodels = 3',
-        TABLE.replace("3", '"3"'),
-        TABLE.replace("3", "-3"),
+        *("date = ", "date = 2020-02-02\n[models]", 'date = "2020-02-02"\nmodels = 3'),
+        *(TABLE.replace("3", output) for output in OUTPUTS),
         TABLE.replace(", output = 3", ""),
-        TABLE.replace("3", "3, batch = 1"),
-        TABLE.replace("3", "3, above = 5"),
-        TABLE.replace("3", "3, long = { input = 1, output = 2 }"),
-        TABLE.replace("3", "3, above = 5, long = 7"),
         'date = "2020-02-02"\nmodels = { mine = 3 }',
     ],
 )

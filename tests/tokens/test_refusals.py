@@ -41,125 +41,58 @@ def test_absurd_numbers_are_no_numbers():
     assert too_long(ValueError(f"prompt is too long: {'9' * 5000} tokens > 2")) == PromptTooLong()
 
 
-# Each as the provider words it.
-NAMED = {
-    "anthropic": (REFUSAL, (210_000, 200_000)),
-    "anthropic-output": (
-        "exceed context limit: 195000 + 20000 > 200000, decrease",
-        (195_000, 200_000),
-    ),
-    "openai": (
-        (
-            "This model's maximum context length is 128000 tokens. However, your messages resulted"
-            " in 150000 tokens. Please reduce the length of the messages."
-        ),
-        (150_000, 128_000),
-    ),
-    "openai-input": (
-        (
-            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in"
-            " 300000 tokens. Please reduce the length of the messages."
-        ),
-        (300_000, 272_000),
-    ),
-    "deepseek": (
-        (
-            "This model's maximum context length is 65536 tokens. However, you requested 69128"
-            " tokens (61128 in the messages, 8000 in the completion)."
-        ),
-        (69_128, 65_536),
-    ),
-    "openrouter": (
-        (
-            "This endpoint's maximum context length is 131072 tokens. However, you requested about"
-            " 137422 tokens (129422 of text input, 8000 in the output)."
-        ),
-        (137_422, 131_072),
-    ),
-    "vllm": (
-        (
-            "'max_tokens' is too large: 16384. This model's maximum context length is 262144 tokens"
-            " and your request has 246773 input tokens"
-        ),
-        (246_773, 262_144),
-    ),
-    "vllm-prompt": (
-        "The decoder prompt (length 5951) is longer than the maximum model length of 4096.",
-        (5_951, 4_096),
-    ),
-    "sglang": (
-        (
-            "Requested token count exceeds the model's maximum context length of 32768 tokens. You"
-            " requested a total of 40000 tokens: 39000 tokens from the input messages"
-        ),
-        (40_000, 32_768),
-    ),
-    "together": (
-        "The input (516368 tokens) is longer than the model's context length (262144 tokens).",
-        (516_368, 262_144),
-    ),
-    "siliconflow": (
-        "Input length (265330) exceeds model's maximum context length (262144).",
-        (265_330, 262_144),
-    ),
-    "xai": (
-        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
-        (537_812, 131_072),
-    ),
-    "gemini": (
-        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
-        (1_196_265, 1_048_575),
-    ),
-    "gemini-short": (
-        "The input token count exceeds the maximum number of tokens allowed 1048576.",
-        (None, 1_048_576),
-    ),
-    "copilot": ("prompt token count of 200000 exceeds the limit of 128000", (200_000, 128_000)),
-    "mistral": (
-        (
-            "Prompt contains 300000 tokens and 0 draft tokens, too large for model with 131072"
-            " maximum context length"
-        ),
-        (300_000, 131_072),
-    ),
-    "kimi": (
-        "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
-        (291_351, 262_144),
-    ),
-    "kimi-short": ("Your request exceeded model token limit: 8192", (None, 8_192)),
-    "qwen": (
-        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 202745]",
-        (None, 202_745),
-    ),
-    "llama.cpp": (
-        "request (9001 tokens) exceeds the available context size (8192 tokens), try increasing it",
-        (9_001, 8_192),
-    ),
-    "tgi": (
-        (
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given:"
-            " 5000 `inputs` tokens and 512 `max_new_tokens`"
-        ),
-        (5_000, 4_096),
-    ),
-    "cohere": (
-        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000",
-        (5_000, 4_081),
-    ),
-    "separators": (
-        "Prompt has 300,000 tokens, but the configured context size is 131,072 tokens",
-        (300_000, 131_072),
-    ),
-    "bedrock": ("Input is too long for requested model.", (None, None)),
-    "groq": ("Please reduce the length of the messages or completion.", (None, None)),
-    "minimax": ("invalid params, context window exceeds limit (2013)", (None, None)),
-}
+NAMED = """
+anthropic 210000 200000 prompt is too long: 210000 tokens > 200000 maximum
+anthropic-output 195000 200000 exceed context limit: 195000 + 20000 > 200000, decrease
+openai 150000 128000 This model's maximum context length is 128000 tokens. However, your
+  messages resulted in 150000 tokens. Please reduce the length of the messages.
+openai-input 300000 272000 Input tokens exceed the configured limit of 272000 tokens. Your
+  messages resulted in 300000 tokens. Please reduce the length of the messages.
+deepseek 69128 65536 This model's maximum context length is 65536 tokens. However, you requested
+  69128 tokens (61128 in the messages, 8000 in the completion).
+openrouter 137422 131072 This endpoint's maximum context length is 131072 tokens. However, you
+  requested about 137422 tokens (129422 of text input, 8000 in the output).
+vllm 246773 262144 'max_tokens' is too large: 16384. This model's maximum context length is 262144
+  tokens and your request has 246773 input tokens
+vllm-prompt 5951 4096 The decoder prompt (length 5951) is longer than the maximum model length of
+  4096.
+sglang 40000 32768 Requested token count exceeds the model's maximum context length of 32768
+  tokens. You requested a total of 40000 tokens: 39000 tokens from the input messages
+together 516368 262144 The input (516368 tokens) is longer than the model's context length (262144
+  tokens).
+siliconflow 265330 262144 Input length (265330) exceeds model's maximum context length (262144).
+xai 537812 131072 This model's maximum prompt length is 131072 but the request contains 537812
+  tokens.
+gemini 1196265 1048575 The input token count (1196265) exceeds the maximum number of tokens allowed
+  (1048575).
+gemini-short - 1048576 The input token count exceeds the maximum number of tokens allowed 1048576.
+copilot 200000 128000 prompt token count of 200000 exceeds the limit of 128000
+mistral 300000 131072 Prompt contains 300000 tokens and 0 draft tokens, too large for model with
+  131072 maximum context length
+kimi 291351 262144 Invalid request: Your request exceeded model token limit: 262144 (requested:
+  291351)
+kimi-short - 8192 Your request exceeded model token limit: 8192
+qwen - 202745 InternalError.Algo.InvalidParameter: Range of input length should be [1, 202745]
+llama.cpp 9001 8192 request (9001 tokens) exceeds the available context size (8192 tokens), try
+  increasing it
+tgi 5000 4096 Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given:
+  5000 `inputs` tokens and 512 `max_new_tokens`
+cohere 5000 4081 too many tokens: total number of tokens in the prompt cannot exceed 4081 -
+  received 5000
+separators 300000 131072 Prompt has 300,000 tokens, but the configured context size is 131,072
+  tokens
+bedrock - - Input is too long for requested model.
+groq - - Please reduce the length of the messages or completion.
+minimax - - invalid params, context window exceeds limit (2013)
+""".strip().replace("\n  ", " ")
+"""Providers, the tokens and the limit that each names, and its text as the provider words it."""
 
 
-@pytest.mark.parametrize("provider", NAMED)
+@pytest.mark.parametrize("provider", NAMED.split("\n"))
 def test_numbers_of_each_provider_are_read(provider):
-    text, numbers = NAMED[provider]
-    assert too_long(RuntimeError(text)) == PromptTooLong(*numbers)
+    _, *numbers, text = provider.split(" ", 3)
+    tokens, limit = (None if number == "-" else int(number) for number in numbers)
+    assert too_long(RuntimeError(text)) == PromptTooLong(tokens, limit)
 
 
 class ClientError(Exception):
@@ -223,8 +156,7 @@ def test_large_body_is_refused_by_its_status():
     ],
 )
 def test_refusal_of_litellm_is_read(message, numbers):
-    error = litellm_error("ContextWindowExceededError", message)
-    assert too_long(error) == PromptTooLong(*numbers)
+    assert too_long(litellm_error("ContextWindowExceededError", message)) == PromptTooLong(*numbers)
 
 
 NOT_ABOUT_LENGTH = [

@@ -70,8 +70,7 @@ def test_details_that_only_some_servers_report_are_read():
 
 def test_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answered_one():
     compacting = {"type": "compaction", "input_tokens": 200, "output_tokens": 20}
-    answering = {"type": "message", **ANTHROPIC}
-    usage = {**ANTHROPIC, "iterations": [compacting, answering]}
+    usage = {**ANTHROPIC, "iterations": [compacting, {"type": "message", **ANTHROPIC}]}
     assert usage_tokens(usage) == Usage(260, 25, 30, written=20)
     assert last_request(usage) == Usage(60, 5, 30, written=20)
     # A call that only compacted.
@@ -84,8 +83,7 @@ def test_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answ
 
 
 def test_model_of_the_sdk_is_read():
-    usage = anthropic.types.Usage(**ANTHROPIC)
-    assert usage_tokens(usage) == Usage(60, 5, 30, written=20)
+    assert usage_tokens(anthropic.types.Usage(**ANTHROPIC)) == Usage(60, 5, 30, written=20)
 
 
 def test_missing_and_mistyped_numbers_are_nothing():

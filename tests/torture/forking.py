@@ -10,20 +10,35 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from roocontext import AsyncStore, Store
+from roocontext import AsyncStore, Session, Store
 from roocontext.errors import StoreForked
 from roocontext.store.engine.clock_and_ids import RandomIds
 
 
-def report(child: Any, **facts: Any) -> None:
-    """Like `child.tell`, for processes that do not have the child."""
-    os.write(1, json.dumps({"child": child, **facts}).encode() + b"\n")
+def append(chat: Session, text: str) -> None:
+    """Append, and report it like `child.tell`, in processes that do not have the child."""
+    receipt = chat.append("user", text)
+    os.write(1, json.dumps({"child": 0, "seq": receipt.seq, "text": text}).encode() + b"\n")
+
+
+def append_numbered(chat: Session, who: str, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        append(chat, f"{who}:{number}")
+
+
+@contextmanager
+def begun(child: Any, url: str, session: str, **options: Any) -> Iterator[tuple[Store, Session]]:
+    """The store and the session that a job works on, once all of the brood are ready."""
+    child.start()
+    with Store.open(url, **options) as store:
+        yield store, store.session(session)
 
 
 def forked(run: Callable[[], object]) -> int:
@@ -58,27 +73,21 @@ def write_on_both_sides(
     """Fork again and again while threads write; each side that may continues, opens and closes."""
     chance, over = random.Random(seed), threading.Event()
     store = Store.open(url)
-
-    def append(using: Store, who: str, numbers: Iterable[int]) -> None:
-        chat = using.session(session)
-        for number in numbers:
-            receipt = chat.append("user", f"{who}:{number}")
-            report(0, seq=receipt.seq, text=f"{who}:{number}")
+    chat = store.session(session)
 
     def write_until_over(who: str) -> None:
-        append(store, who, takewhile(lambda _: not over.is_set(), count()))
+        append_numbered(chat, who, takewhile(lambda _: not over.is_set(), count()))
 
     def live(who: str, depth: int) -> None:
         if is_file(url):
             _check_refused(store.sessions, lambda: Store.open(url))
         else:
-            append(store, who, range(times))
-            with Store.open(url) as another:
-                append(another, f"{who}-another", range(3))
+            append_numbered(store.session(session), who, range(times))
+            append_as(url, session, f"{who}-another", 3)
         if depth:
             below = forked(lambda: live(f"{who}-below", depth - 1))
             if not is_file(url):
-                append(store, f"{who}-later", range(3))
+                append_numbered(chat, f"{who}-later", range(3))
             store.close()
             ended(below)
 
@@ -89,9 +98,8 @@ def write_on_both_sides(
     pids = []
     for number in range(4):
         pids.append(forked(lambda number=number: live(f"c{number}", number % 2)))
-        append(store, f"p{number}", range(chance.randint(0, 5)))
-        with Store.open(url) as another:
-            append(another, f"p{number}-another", range(2))
+        append_numbered(chat, f"p{number}", range(chance.randint(0, 5)))
+        append_as(url, session, f"p{number}-another", 2)
     over.set()
     for thread in threads:
         thread.join()
@@ -103,23 +111,14 @@ def write_on_both_sides(
 
 def fork_from_threads(child: Any, url: str, session: str, times: int) -> None:
     """Several threads fork at once; each child writes, or is refused."""
-    child.start()
-    with Store.open(url) as store:
-        chat = store.session(session)
-
-        def live(who: str) -> None:
-            for number in range(times):
-                receipt = chat.append("user", f"{who}:{number}")
-                report(0, seq=receipt.seq, text=f"{who}:{number}")
+    with begun(child, url, session) as (_, chat):
 
         def live_below(who: str) -> None:
-            if is_file(url):
-                _check_refused(lambda: live(who))
-            else:
-                live(who)
+            live = partial(append_numbered, chat, who, range(times))
+            _check_refused(live) if is_file(url) else live()
 
         def fork_twice(who: str) -> None:
-            live(who)
+            append_numbered(chat, who, range(times))
             ended(*(forked(lambda n=n: live_below(f"{who}-{n}")) for n in range(2)))
 
         threads = [threading.Thread(target=fork_twice, args=(f"t{n}",)) for n in range(3)]
@@ -132,10 +131,7 @@ def fork_from_threads(child: Any, url: str, session: str, times: int) -> None:
 def append_as(url: str, session: str, who: str, times: int) -> None:
     """Append, as a process of `multiprocessing`."""
     with Store.open(url) as store:
-        chat = store.session(session)
-        for number in range(times):
-            receipt = chat.append("user", f"{who}:{number}")
-            report(0, seq=receipt.seq, text=f"{who}:{number}")
+        append_numbered(store.session(session), who, range(times))
 
 
 def be_refused(url: str) -> None:
@@ -145,10 +141,8 @@ def be_refused(url: str) -> None:
 
 def multiply(child: Any, url: str, session: str, times: int, method: str) -> None:
     """Start processes in one of Python's ways while the store is open and in use."""
-    child.start()
     context = multiprocessing.get_context(method)
-    with Store.open(url) as store:
-        chat = store.session(session)
+    with begun(child, url, session) as (_, chat):
         chat.head_seq()
         if is_file(url) and method == "fork":
             workers = [context.Process(target=be_refused, args=(url,))]
@@ -159,9 +153,7 @@ def multiply(child: Any, url: str, session: str, times: int, method: str) -> Non
             ]
         for worker in workers:
             worker.start()
-        for number in range(times):
-            receipt = chat.append("user", f"parent:{number}")
-            report(0, seq=receipt.seq, text=f"parent:{number}")
+        append_numbered(chat, "parent", range(times))
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
@@ -182,13 +174,11 @@ class ForkingIds(RandomIds):
 
 def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
     """The child can use neither the transaction nor the file, by any name; the parent can."""
-    child.start()
     ids, path = ForkingIds(), Path(url)
     link, other = path.with_name("link.db"), path.with_name("other.db")
     link.hardlink_to(path)
     Store.open(other).close()
-    with Store.open(url, ids=ids) as store:
-        chat = store.session(session)
+    with begun(child, url, session, ids=ids) as (store, chat):
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(4)])
         ids.armed = True
         try:
@@ -205,17 +195,14 @@ def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
         assert ids.pid > 0
         ended(ids.pid)
         assert len(store.session("copy").view().messages) == 2
-        receipt = chat.append("user", "goes on")
-        child.tell(seq=receipt.seq, text="goes on")
+        append(chat, "goes on")
     with Store.open(other) as free:
         assert [info.session_id for info in free.sessions()] == ["in the child"]
 
 
 def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
     """Nobody waits for the end of an audit that was open; each side that may continues it."""
-    child.start()
-    with Store.open(url) as store:
-        chat = store.session(session)
+    with begun(child, url, session) as (_, chat):
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(9)])
         pages = chat.internals.audit_pages(2)
         read = [next(pages)]
@@ -231,7 +218,6 @@ def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
 
 def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
     """A transaction of another thread continues; the child does not wait for it."""
-    child.start()
     inside, go_on = threading.Event(), threading.Event()
 
     class WaitingIds(RandomIds):
@@ -241,8 +227,8 @@ def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
                 go_on.wait()
             return super().salt()
 
-    with Store.open(url, ids=WaitingIds(), lock_timeout=3_600) as store:
-        chat = store.session(session)
+    options = {"ids": WaitingIds(), "lock_timeout": 3_600}
+    with begun(child, url, session, **options) as (store, chat):
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(4)])
         thread = threading.Thread(target=chat.fork, args=(2,))
         thread.start()
@@ -256,21 +242,18 @@ def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
 
 def fork_after_the_file_moved(child: Any, url: str, session: str) -> None:
     """The child refuses the file that is open, whatever its name is by now."""
-    child.start()
     path = Path(url)
     moved = path.with_name("moved.db")
-    with Store.open(url) as store:
-        store.session(session).append("user", "before")
+    with begun(child, url, session) as (_, chat):
+        chat.append("user", "before")
         path.rename(moved)
         ended(forked(lambda: _check_refused(lambda: Store.open(moved))))
         moved.rename(path)
-        receipt = store.session(session).append("user", "after")
-        child.tell(seq=receipt.seq, text="after")
+        append(chat, "after")
 
 
 def fork_and_execute(child: Any, url: str, session: str) -> None:
     """A child that executes a new program may open the file, also while its parent has it open."""
-    child.start()
     program = (
         "import sys; from roocontext import Store\n"
         "with Store.open(sys.argv[1]) as store: store.session(sys.argv[2]).append('user', 'new')"
@@ -280,8 +263,7 @@ def fork_and_execute(child: Any, url: str, session: str) -> None:
         _check_refused(lambda: Store.open(url))
         subprocess.run([sys.executable, "-c", program, url, session], check=True)
 
-    with Store.open(url) as store:
-        chat = store.session(session)
+    with begun(child, url, session) as (_, chat):
         chat.append("user", "before")
         ended(forked(execute))
         assert [message.content for message in chat.view().messages] == ["before", "new"]
@@ -289,9 +271,8 @@ def fork_and_execute(child: Any, url: str, session: str) -> None:
 
 def fork_without_hooks(child: Any, url: str, session: str) -> None:
     """A library that forks past Python: the child notices when it uses the store."""
-    child.start()
-    with Store.open(url) as store:
-        store.session(session).append("user", "before")
+    with begun(child, url, session) as (store, chat):
+        chat.append("user", "before")
         pid = ctypes.PyDLL(None).fork()
         if pid == 0:
             code = 1
@@ -301,7 +282,7 @@ def fork_without_hooks(child: Any, url: str, session: str) -> None:
             finally:
                 os._exit(code)
         ended(pid)
-        store.session(session).append("user", "after")
+        chat.append("user", "after")
 
 
 def fork_with_a_store_in_memory(child: Any) -> None:
@@ -328,24 +309,23 @@ def fork_an_async_store(child: Any, url: str, session: str) -> None:
     child.start()
     store = asyncio.run(AsyncStore.open(url))
 
-    async def append(text: str) -> None:
+    async def write(text: str) -> None:
         receipt = await (await store.session(session)).append("user", text)
-        report(0, seq=receipt.seq, text=text)
+        child.tell(seq=receipt.seq, text=text)
 
-    asyncio.run(append("before"))
-    ended(forked(lambda: asyncio.run(append("child"))))
-    asyncio.run(append("parent"))
+    asyncio.run(write("before"))
+    ended(forked(lambda: asyncio.run(write("child"))))
+    asyncio.run(write("parent"))
     asyncio.run(store.close())
 
 
 def fork_with_a_server(child: Any, url: str, session: str) -> None:
     """A child leaves its parent's connections alone, also when it closes the store."""
-    child.start()
 
     def backend() -> Any:
         return store._database.single(lambda tx: tx.command("SELECT pg_backend_pid()"))
 
-    with Store.open(url) as store:
+    with begun(child, url, session) as (store, chat):
         before = backend()
 
         def live() -> None:
@@ -355,7 +335,7 @@ def fork_with_a_server(child: Any, url: str, session: str) -> None:
 
         ended(forked(live), forked(store.close))
         assert backend() == before
-        store.session(session).append("user", "parent")
+        chat.append("user", "parent")
 
 
 def _check_refused(*calls: Callable[[], object]) -> None:

@@ -52,7 +52,7 @@ def nursery() -> Iterator[Nursery]:
     script = Path(__file__).with_name("nursery.py")
     with subprocess.Popen(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": str(script.parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, script.parents[1:3]))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -31,9 +31,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Any]]:
 
 
 @pytest.mark.parametrize("seed", range(examples(1)))
-def test_flipped_bit_is_found_or_does_no_harm(
-    sound: tuple[bytes, list[Any]], tmp_path: Path, seed: int
-) -> None:
+def test_flipped_bit_is_found_or_does_no_harm(sound, tmp_path, seed):
     content, log = sound
     chance = random.Random(seed)
     for number in range(FLIPS):

@@ -5,9 +5,7 @@ reaches the server, and after the server has replied to one.
 """
 
 import shutil
-from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,9 +30,7 @@ EACH = [name for name in OPERATIONS if name != "nothing"]
 
 
 @pytest.mark.parametrize("operation", everyday(EACH[::5], EACH))
-def test_kill_before_each_statement_on_sqlite(
-    nursery: Nursery, tmp_path: Path, operation: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_kill_before_each_statement_on_sqlite(nursery, tmp_path, operation, record_property):
     prepared = empty_file(tmp_path / "prepared.db")
     prepare(prepared)
     outcomes = _Outcomes(operation, dump(prepared))
@@ -63,13 +59,13 @@ def test_kill_before_each_statement_on_sqlite(
     everyday([("append", True), ("condense", False)], [*product(EACH, [False, True])]),
 )
 def test_kill_at_each_request_on_postgres(
-    nursery: Nursery,
-    postgres: Any,
-    tmp_path: Path,
-    operation: str,
-    is_delivered: bool,
-    record_property: Callable[[str, object], None],
-) -> None:
+    nursery,
+    postgres,
+    tmp_path,
+    operation,
+    is_delivered,
+    record_property,
+):
     prepared = postgres.fresh()
     prepare(prepared)
     outcomes = _Outcomes(operation, dump(prepared))

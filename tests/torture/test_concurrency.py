@@ -10,14 +10,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from roocontext import Store
 from roocontext.errors import VersionConflict
 from support.examples import TORTURE, examples
-from torture.processes import Nursery
 
 WRITERS = 8 if TORTURE else 4
 APPENDS = 250 if TORTURE else 20
@@ -25,7 +23,7 @@ RACES = 200 if TORTURE else 10
 STEPS = 20 if TORTURE else 3
 
 
-def test_processes_share_one_session(nursery: Nursery, url: str) -> None:
+def test_processes_share_one_session(nursery, url):
     with Store.open(url) as store:
         store.create("busy")
     jobs = [
@@ -50,7 +48,7 @@ def test_processes_share_one_session(nursery: Nursery, url: str) -> None:
         assert found.ok, found.problem
 
 
-def test_one_version_has_one_winner(nursery: Nursery, url: str) -> None:
+def test_one_version_has_one_winner(nursery, url):
     with Store.open(url) as store:
         store.create("race")
     job = ("race", {"url": url, "session": "race", "rounds": RACES})
@@ -68,7 +66,7 @@ def test_one_version_has_one_winner(nursery: Nursery, url: str) -> None:
         assert store.session("race").verify().ok
 
 
-def test_stores_of_one_process_race_too(url: str) -> None:
+def test_stores_of_one_process_race_too(url):
     rounds = 25 if TORTURE else 10
     start = threading.Barrier(4, timeout=30)
 
@@ -94,7 +92,7 @@ def test_stores_of_one_process_race_too(url: str) -> None:
         assert store.session("race").verify().ok
 
 
-def test_threads_share_one_store(url: str) -> None:
+def test_threads_share_one_store(url):
     times, start = 40 if TORTURE else 10, threading.Barrier(16, timeout=60)
 
     def worker(number: int) -> None:
@@ -114,7 +112,7 @@ def test_threads_share_one_store(url: str) -> None:
         assert all(store.session(f"s{number}").verify().ok for number in range(16))
 
 
-def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: str) -> None:
+def test_summary_hides_what_was_planned_and_nothing_else(nursery, url):
     with Store.open(url) as store:
         chat = store.create("torn")
         chat.append_many([{"role": "user", "content": f"before {i} " * 9} for i in range(40)])
@@ -146,9 +144,7 @@ def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: 
 
 
 @pytest.mark.parametrize("round_", range(examples(1)))
-def test_new_database_is_opened_by_many_at_once(
-    nursery: Nursery, empty_url: str, round_: int
-) -> None:
+def test_new_database_is_opened_by_many_at_once(nursery, empty_url, round_):
     jobs = [("open_and_append", {"url": empty_url, "session": f"s{n}"}) for n in range(WRITERS)]
 
     brood = nursery.run(*jobs)
@@ -160,7 +156,7 @@ def test_new_database_is_opened_by_many_at_once(
         assert all(store.session(f"s{number}").verify().ok for number in range(WRITERS))
 
 
-def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+def test_readers_do_not_wait_for_a_writer(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         chat = store.create("read")
@@ -190,7 +186,7 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
             writer.close()
 
 
-def test_page_is_of_its_moment_while_others_write(url: str) -> None:
+def test_page_is_of_its_moment_while_others_write(url):
     with Store.open(url) as store, Store.open(url) as other:
         chat, rival = store.create("paged"), other.session("paged")
         chat.append_many([{"role": "user", "content": f"{i}"} for i in range(10)])
@@ -202,7 +198,7 @@ def test_page_is_of_its_moment_while_others_write(url: str) -> None:
         assert seen == list(range(1, 11))
 
 
-def test_retries_of_one_request_write_it_once(url: str) -> None:
+def test_retries_of_one_request_write_it_once(url):
     start = threading.Barrier(8, timeout=60)
 
     def request(seed: int) -> list[tuple[int, bool]]:

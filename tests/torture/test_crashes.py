@@ -39,7 +39,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("seed", everyday(range(1), range(20)))
-def test_killed_process_loses_nothing_acknowledged(nursery: Nursery, url: str, seed: int) -> None:
+def test_killed_process_loses_nothing_acknowledged(nursery, url, seed):
     chance, acknowledged = random.Random(seed), _Acknowledged()
     with Store.open(url) as store:
         store.create("root").append_many([{"role": "user", "content": "x" * 60}] * 10)
@@ -63,7 +63,7 @@ def test_killed_process_loses_nothing_acknowledged(nursery: Nursery, url: str, s
 
 
 @pytest.mark.parametrize("seed", range(examples(1)))
-def test_killed_migration_is_repeated(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_killed_migration_is_repeated(nursery, tmp_path, seed):
     chance, stages = random.Random(seed), []
     took = _how_long_a_birth_takes(nursery, tmp_path / "measured.db")
     for number in range(KILLS):
@@ -86,7 +86,7 @@ def test_killed_migration_is_repeated(nursery: Nursery, tmp_path: Path, seed: in
 
 
 @pytest.mark.parametrize("seed", range(examples(1)))
-def test_killed_archive_is_repeated(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_killed_archive_is_repeated(nursery, tmp_path, seed):
     path, folder, chance = tmp_path / "store.db", tmp_path / "archive", random.Random(seed)
     with Store.open(path) as store:
         for number in range(12):
@@ -209,7 +209,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_receipt_comes_after_the_sync(tmp_path: Path) -> None:
+def test_receipt_comes_after_the_sync(tmp_path):
     """Watched from outside where that is possible, else asked of the connection."""
     path, trace = tmp_path / "store.db", tmp_path / "trace"
     with Store.open(path) as store, store._database.read() as tx:

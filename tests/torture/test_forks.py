@@ -2,14 +2,12 @@
 
 import os
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from roocontext import Store
 from support.examples import everyday
 from support.pgbouncer import bouncers
-from torture.processes import Brood, Nursery
 
 ROUNDS = 15 if os.environ.get("ROOCONTEXT_TORTURE") else 1
 
@@ -19,50 +17,42 @@ PLACES = everyday(["file", "postgres"], ["file", "postgres", *bouncers()])
 each_place = pytest.mark.parametrize("url", PLACES, indirect=True)
 
 
-def _create(url: str, session: str) -> None:
-    with Store.open(url) as store:
-        store.create(session)
+@pytest.fixture
+def check(nursery):
+    """Runs jobs on one session: they end well, and what was acknowledged is there."""
 
+    def run(url, *jobs):
+        with Store.open(url) as store:
+            store.create("family")
+        place = {"url": url, "session": "family"}
+        brood = nursery.run(*((job, {**place, **options}) for job, options in jobs))
+        assert set(brood.ends) == {0}
+        with Store.open(url) as store:
+            chat = store.session("family")
+            stored = {(message.seq, message.content) for message in chat.view().messages}
+            told = {(facts["seq"], facts["text"]) for facts in brood.told if "seq" in facts}
+            assert told - stored == set()
+            found = chat.verify()
+            assert found.ok, found.problem
 
-def _check(url: str, session: str, brood: Brood) -> None:
-    assert set(brood.ends) == {0}
-    with Store.open(url) as store:
-        chat = store.session(session)
-        stored = {message.seq: message.content for message in chat.view().messages}
-        lost = {facts["seq"]: facts["text"] for facts in brood.told if "seq" in facts}
-        for seq, text in stored.items():
-            if lost.get(seq) == text:
-                del lost[seq]
-        assert not lost
-        found = chat.verify()
-        assert found.ok, found.problem
+    return run
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("writers", everyday([3], [0, 3]))
 @each_place
-def test_both_sides_of_a_fork_write_open_and_close(
-    nursery: Nursery, url: str, seed: int, writers: int
-) -> None:
-    _create(url, "family")
-    options = {"session": "family", "times": 15, "seed": seed, "writers": writers}
-    brood = nursery.run(("write_on_both_sides", {"url": url, **options}))
-    _check(url, "family", brood)
+def test_both_sides_of_a_fork_write_open_and_close(check, url, seed, writers):
+    check(url, ("write_on_both_sides", {"times": 15, "seed": seed, "writers": writers}))
 
 
 @each_place
-def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
-    _create(url, "family")
-    options = {"url": url, "session": "family", "times": 10}
-    brood = nursery.run(*(("write_on_both_sides", {**options, "seed": n}) for n in range(2)))
-    _check(url, "family", brood)
+def test_two_processes_fork_at_once(check, url):
+    check(url, *(("write_on_both_sides", {"times": 10, "seed": seed}) for seed in range(2)))
 
 
 @each_place
-def test_threads_may_fork(nursery: Nursery, url: str) -> None:
-    _create(url, "family")
-    options = {"url": url, "session": "family", "times": 10}
-    _check(url, "family", nursery.run(("fork_from_threads", options)))
+def test_threads_may_fork(check, url):
+    check(url, ("fork_from_threads", {"times": 10}))
 
 
 METHODS = ("fork", "spawn", "forkserver")
@@ -74,10 +64,8 @@ METHODS = ("fork", "spawn", "forkserver")
     [*product(("file", "postgres"), everyday(METHODS[:1], METHODS))],
     indirect=["url"],
 )
-def test_multiprocessing_may_fork(nursery: Nursery, url: str, method: str) -> None:
-    _create(url, "family")
-    options = {"url": url, "session": "family", "times": 20, "method": method}
-    _check(url, "family", nursery.run(("multiply", options)))
+def test_multiprocessing_may_fork(check, url, method):
+    check(url, ("multiply", {"times": 20, "method": method}))
 
 
 FORKS = [
@@ -87,26 +75,19 @@ FORKS = [
 
 
 @pytest.mark.parametrize("job", everyday(FORKS, [*FORKS, "fork_and_execute"]))
-def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
-    url = str(tmp_path / "store.db")
-    _create(url, "family")
-    _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
+def test_open_file_is_refused_in_the_child(check, tmp_path, job):
+    check(str(tmp_path / "store.db"), (job, {}))
 
 
 @each_place
-def test_fork_does_not_wait_for_an_open_audit(nursery: Nursery, url: str) -> None:
-    _create(url, "family")
-    _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))
+def test_fork_does_not_wait_for_an_open_audit(check, url):
+    check(url, ("fork_amid_an_audit", {}))
 
 
-def test_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
+def test_store_in_memory_stays_with_its_process(nursery):
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
 
 @pytest.mark.parametrize("job", ["fork_with_a_server", "fork_an_async_store"])
-def test_child_leaves_connections_to_a_server_alone(
-    nursery: Nursery, postgres_url: str, job: str
-) -> None:
-    _create(postgres_url, "family")
-    options = {"url": postgres_url, "session": "family"}
-    _check(postgres_url, "family", nursery.run((job, options)))
+def test_child_leaves_connections_to_a_server_alone(check, postgres_url, job):
+    check(postgres_url, (job, {}))

@@ -11,7 +11,6 @@ from roocontext import AsyncStore, Session, Store
 from roocontext.log.entries import Entry, Kind
 from support.examples import TORTURE, examples
 from torture.histories import Operation, unexplained, work, work_in_child, work_in_task
-from torture.processes import Nursery
 
 WORKERS = 6 if TORTURE else 4
 STEPS = 40 if TORTURE else 10
@@ -21,9 +20,7 @@ Recorder = Callable[[str, object], None]
 
 
 @seeds
-def test_order_explains_the_histories_of_processes(
-    nursery: Nursery, url: str, seed: int, record_property: Recorder
-) -> None:
+def test_order_explains_the_histories_of_processes(nursery, url, seed, record_property):
     with Store.open(url) as store:
         chat = store.create(SESSION)
         options = {"url": url, "session": SESSION, "times": STEPS}
@@ -40,9 +37,7 @@ def test_order_explains_the_histories_of_processes(
 
 
 @seeds
-def test_order_explains_the_histories_of_threads(
-    any_url: str, seed: int, record_property: Recorder
-) -> None:
+def test_order_explains_the_histories_of_threads(any_url, seed, record_property):
     start = threading.Barrier(WORKERS, timeout=60)
 
     def run(number: int) -> list[Operation]:
@@ -59,9 +54,7 @@ def test_order_explains_the_histories_of_threads(
 
 
 @seeds
-def test_order_explains_the_histories_of_tasks(
-    any_url: str, seed: int, record_property: Recorder
-) -> None:
+def test_order_explains_the_histories_of_tasks(any_url, seed, record_property):
     async def run() -> tuple[list[Operation], dict[int, int | None]]:
         async with await AsyncStore.open(any_url, durability="normal") as store:
             chat = await store.create(SESSION)
@@ -87,7 +80,7 @@ class TestUnexplained:
         Operation("view", 60, 70, 0, 3, (1,)),
     )
 
-    def test_history_in_order_is_explained(self) -> None:
+    def test_history_in_order_is_explained(self):
         assert unexplained(self.GOOD, self.LOG) == []
 
     @pytest.mark.parametrize(
@@ -111,13 +104,13 @@ class TestUnexplained:
             "began after its successor",
         ],
     )
-    def test_fault_is_noticed(self, place: int, wrong: Operation) -> None:
+    def test_fault_is_noticed(self, place, wrong):
         history = [*self.GOOD[:place], wrong, *self.GOOD[place + 1 :]]
         if wrong.end == 5:
             history[0] = history[0]._replace(begin=6)
         assert unexplained(history, self.LOG)
 
-    def test_part_of_a_batch_is_noticed(self) -> None:
+    def test_part_of_a_batch_is_noticed(self):
         history = [Operation("batch", 0, 10, 1, 3), Operation("head", 5, 8, 0, 2)]
         assert unexplained(history, dict.fromkeys([1, 2, 3]))
 

@@ -59,7 +59,7 @@ def write(path: Path, lines: int, *, is_asked: bool) -> None:
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_memory_grows_little_with_a_transcript(tmp_path: Path, is_asked: bool) -> None:
+def test_memory_grows_little_with_a_transcript(tmp_path, is_asked):
     path, database = tmp_path / "large.jsonl", empty_file(tmp_path / "store.db")
     write(path.with_name("small.jsonl"), 1_000, is_asked=is_asked)
     write(path, LINES, is_asked=is_asked)

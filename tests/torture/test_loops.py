@@ -11,7 +11,7 @@ import pytest
 
 from roocontext import Store
 from support.examples import TORTURE, everyday
-from torture.processes import Brood, Nursery
+from torture.processes import Brood
 
 SAMPLE = 200 if TORTURE else 1
 """How many lines are tried; each day it is the one in the middle."""
@@ -37,7 +37,7 @@ other."""
     everyday(PLACES, [*PLACES, ("file", True), ("postgres", False)]),
     indirect=["url"],
 )
-def test_recorded_step_is_not_repeated_after_a_kill(nursery: Nursery, url: str, deep: bool) -> None:
+def test_recorded_step_is_not_repeated_after_a_kill(nursery, url, deep):
     options = {"url": url, "deep": deep}
     undisturbed = nursery.run(("work", {**options, "session": "undisturbed"}))
     lines = undisturbed.told[-1]["lines"]

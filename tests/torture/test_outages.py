@@ -45,9 +45,7 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_connection_lost_while_writing_loses_nothing_acknowledged(
-    victim_url: str, admin: psycopg.Connection
-) -> None:
+def test_connection_lost_while_writing_loses_nothing_acknowledged(victim_url, admin):
     chance = random.Random(0)
 
     def hang_up() -> None:
@@ -59,7 +57,7 @@ def test_connection_lost_while_writing_loses_nothing_acknowledged(
 
 
 @pytest.mark.parametrize("pooler", everyday([None], [None, *bouncers()]))
-def test_server_killed_while_writing_loses_nothing_acknowledged(pooler: str | None) -> None:
+def test_server_killed_while_writing_loses_nothing_acknowledged(pooler):
     chance = random.Random(0)
 
     def kill() -> None:
@@ -137,9 +135,7 @@ OPERATIONS: dict[str, Callable[[Session], Any]] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-def test_connection_lost_during_an_operation_is_a_typed_error(
-    operation: Callable[[Session], Any], victim_url: str, admin: psycopg.Connection
-) -> None:
+def test_connection_lost_during_an_operation_is_a_typed_error(operation, victim_url, admin):
     with Store.open(victim_url) as store:
         chat = store.create("held")
         chat.append_many([{"role": "user", "content": f"{i}"} for i in range(5)])
@@ -156,7 +152,7 @@ def test_connection_lost_during_an_operation_is_a_typed_error(
         assert chat.verify().ok
 
 
-def test_idle_connection_that_died_is_replaced(victim_url: str, admin: psycopg.Connection) -> None:
+def test_idle_connection_that_died_is_replaced(victim_url, admin):
     with Store.open(victim_url) as store:
         chat = store.create("idle")
         for number in range(5):
@@ -168,7 +164,7 @@ def test_idle_connection_that_died_is_replaced(victim_url: str, admin: psycopg.C
             assert len(chat.view().messages) == number + 1
 
 
-def test_missing_server_is_a_typed_error() -> None:
+def test_missing_server_is_a_typed_error():
     with pytest.raises(StoreUnavailable) as refused:
         Store.open("postgresql://nobody:secret@127.0.0.1:1/none?connect_timeout=2")
     assert not refused.value.outcome_unknown, "nothing was asked of it"
@@ -183,7 +179,7 @@ def strict_url(request: pytest.FixtureRequest, server_url: str) -> URL:
     return make_url(server_url).update_query_dict(options)
 
 
-def test_writers_on_a_serializable_server_lose_nothing(strict_url: URL) -> None:
+def test_writers_on_a_serializable_server_lose_nothing(strict_url):
     start = threading.Barrier(4, timeout=30)
 
     def write(number: int) -> None:
@@ -201,7 +197,7 @@ def test_writers_on_a_serializable_server_lose_nothing(strict_url: URL) -> None:
         assert chat.verify().ok
 
 
-def test_new_database_on_a_serializable_server_is_opened_by_many(strict_url: URL) -> None:
+def test_new_database_on_a_serializable_server_is_opened_by_many(strict_url):
     start = threading.Barrier(4, timeout=30)
 
     def opened(number: int) -> int:

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,7 @@ LARGE, IMAGE = 20 << 30, 8 << 20
 Recorder = Callable[[str, object], None]
 
 
-def test_log_of_a_million_entries_is_proved_rewound_and_read(
-    url: str, record_property: Recorder
-) -> None:
+def test_log_of_a_million_entries_is_proved_rewound_and_read(url, record_property):
     with Store.open(url, durability="normal") as store:
         chat = store.create("long")
         for first in range(1, ENTRIES + 1, BATCH):
@@ -43,9 +40,7 @@ def test_log_of_a_million_entries_is_proved_rewound_and_read(
     record_property("runs", ENTRIES)
 
 
-def test_hundred_thousand_sessions_are_listed_found_and_reported(
-    postgres_url: str, record_property: Recorder
-) -> None:
+def test_hundred_thousand_sessions_are_listed_found_and_reported(postgres_url, record_property):
     with Store.open(postgres_url, durability="normal") as store:
         for number in range(SESSIONS):
             store.create(f"s-{number}").append("user", f"needle{number} in the hay")
@@ -63,9 +58,7 @@ def test_hundred_thousand_sessions_are_listed_found_and_reported(
     record_property("runs", SESSIONS)
 
 
-def test_file_of_twenty_gigabytes_is_proved_and_read(
-    tmp_path: Path, record_property: Recorder
-) -> None:
+def test_file_of_twenty_gigabytes_is_proved_and_read(tmp_path, record_property):
     assert shutil.disk_usage(tmp_path).free > 2 * LARGE, "it takes room for the file and its log"
     data = "QUJD" * (IMAGE // 4)
     with Store.open(tmp_path / "store.db", durability="normal") as store:

@@ -1,8 +1,5 @@
 """Each operation leaves the same rows over a connection that is slow and cuts messages apart."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sqlalchemy import make_url
 
@@ -18,7 +15,7 @@ PIECE = 97
 
 
 @pytest.mark.parametrize("operation", everyday(["condense"], [*OPERATIONS]))
-def test_slow_connection_changes_nothing(postgres: Any, tmp_path: Path, operation: str) -> None:
+def test_slow_connection_changes_nothing(postgres, tmp_path, operation):
     prepared = postgres.fresh()
     prepare(prepared)
     template = f"TEMPLATE {make_url(prepared).database} STRATEGY file_copy"

@@ -18,7 +18,6 @@ from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
 from support.examples import TORTURE, everyday
 from support.fake_provider import Answer, Exchange, ModelServer
-from support.nasty_sessions import long
 from support.pgbouncer import bouncers
 from support.run_judge import changes_since
 from torture.processes import Nursery
@@ -83,12 +82,10 @@ def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]
 
 
 @pytest.mark.parametrize("url", everyday(["file"], PLACES), indirect=True)
-def test_another_process_appends_while_a_model_is_asked(
-    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
-) -> None:
+def test_another_process_appends_while_a_model_is_asked(nursery, url, model):
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
         client = model[0].client(timeout=PATIENCE)
         context = ContextManager("gpt-4o", limit=LIMIT, client=client)
         outcomes: list[Any] = []
@@ -100,12 +97,10 @@ def test_another_process_appends_while_a_model_is_asked(
 
 
 @pytest.mark.parametrize("url", everyday(["postgres"], PLACES), indirect=True)
-def test_session_is_appended_to_while_a_task_waits_for_the_model(
-    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
-) -> None:
+def test_session_is_appended_to_while_a_task_waits_for_the_model(nursery, url, model):
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
 
         async def scene() -> tuple[Any, list[int]]:
             async with (
@@ -122,10 +117,10 @@ def test_session_is_appended_to_while_a_task_waits_for_the_model(
 
 
 @pytest.mark.parametrize("url", everyday(["file"], ["file", "postgres"]), indirect=True)
-def test_manager_killed_while_it_asks_leaves_no_trace(nursery: Nursery, url: str) -> None:
+def test_manager_killed_while_it_asks_leaves_no_trace(nursery, url):
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat, LONG)
+        said = fill(chat, LONG)
         before = chat.head()
         brood = nursery.run(("ask_and_die", {"url": url, "session": "slow", "limit": LIMIT}))
         assert ([facts["op"] for facts in brood.told], brood.ends) == (["asked"], [-9])

@@ -38,12 +38,9 @@ from vectors.programs.gemini_request import request_tokens
 
 COUNTER = counter_for("", name="gemini")
 
-NUMBERS = {
-    "COMPRESSED": 1,
-    "COMPRESSION_FAILED_INFLATED_TOKEN_COUNT": 2,
-    "COMPRESSION_FAILED_TOKEN_COUNT_ERROR": 3,
-    "NOOP": 4,
-}
+FAILED = ("INFLATED_TOKEN_COUNT", "TOKEN_COUNT_ERROR")
+STATUSES = ("COMPRESSED", *(f"COMPRESSION_FAILED_{name}" for name in FAILED), "NOOP")
+NUMBERS = {status: number for number, status in enumerate(STATUSES, 1)}
 """The numbers that the recorded version had for its statuses."""
 
 

@@ -118,9 +118,9 @@ class Told:
             self._answer(ended, {"type": "text", "text": said}, info["id"])
             return
         texts = [
-            {"type": "text", "text": part["text"]}
-            for part in message["parts"]
-            if part["type"] == "text"
+            {"type": "text", "text": one["text"]}
+            for one in message["parts"]
+            if one["type"] == "text"
         ]
         self.ids[self.chat.append("assistant", [*texts, *calls]).seq] = info["id"]
         if ended:
@@ -136,15 +136,8 @@ class Told:
         self.parts |= {place: part["id"] for place, part in places.items()}
         gone = [place for place, part in places.items() if is_cleared(part)]
         if gone:
-            self.chat.commit(
-                Plan(
-                    head_seq=self.chat.head_seq(),
-                    action=Action.CLEAR,
-                    clears=tuple(gone),
-                    placeholder=PLACEHOLDER,
-                    compat=True,
-                )
-            )
+            plan = {"action": Action.CLEAR, "clears": tuple(gone), "placeholder": PLACEHOLDER}
+            self.chat.commit(Plan(head_seq=self.chat.head_seq(), compat=True, **plan))
 
     def _compact(self, request: Any, summary: Any) -> None:
         situation = self.situation(COMPACTING, Aim.CONDENSE)

@@ -107,8 +107,7 @@ def summarise(shelf: Shelf, given: Any, version: str) -> Any:
     refuse_empty_summary(given, version, previous)
     if given.get("handlerInvalid"):
         raise Unheld("a caller without a model")
-    reported = ReportedTokens(previous, 0, 0)
-    situation = situation_of(chat, given, Aim.CONDENSE, reported=reported)
+    situation = situation_of(chat, given, Aim.CONDENSE, reported=ReportedTokens(previous, 0, 0))
     decision = policy_of(given, version).decide(situation)
     return {
         "result": _carried_out(chat, decision, given, version),
@@ -145,8 +144,7 @@ def rewind_to_time(shelf: Shelf, given: Any, version: str) -> Any:
     index = next((i for i, event in enumerate(events) if event["ts"] == ts), None)
     if index is None:
         return _not_found(chat, messages, ts)
-    keeps = given["options"].get("includeTargetMessage", False)
-    return _rewound(chat, given, index + keeps, ts)
+    return _rewound(chat, given, index + given["options"].get("includeTargetMessage", False), ts)
 
 
 @operates("rewindToIndex")
@@ -258,8 +256,7 @@ def _not_found(chat: Any, messages: Sequence[Any], ts: int) -> Any:
 def _rewound(chat: Any, given: Any, cut: int, ts: int) -> Any:
     messages, events = given["apiConversationHistory"], given["clineMessages"]
     limit = boundary(messages, ts)
-    dirty = given["options"].get("skipCleanup", False)
-    refuse_other_cut(messages, events, cut, limit, dirty=dirty)
+    refuse_other_cut(messages, events, cut, limit, dirty=given["options"].get("skipCleanup", False))
     came = sorted(zip(times_of(messages, events), messages, strict=True), key=lambda it: it[0])
     stays = [message for time, message in came if time < limit]
     first = next((message for time, message in came if time >= limit), None)

@@ -34,8 +34,7 @@ def split_through(store: Store, given: Any, wanted: Any) -> str | None:
         return "a fraction that is no setting"
     if len(curated(given["contents"])) < len(given["contents"]):
         return "a history of which a part is not sent"
-    found = gemini_store.split(store, given["contents"], given["fraction"])
-    assert found == wanted["splitPoint"]
+    assert gemini_store.split(store, given["contents"], given["fraction"]) == wanted["splitPoint"]
     return None
 
 
@@ -162,18 +161,16 @@ def store() -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_recording_is_reproduced(name: str) -> None:
+def test_every_recording_is_reproduced(name):
     recordings(name, FUNCTIONS[name])
 
 
 @pytest.mark.parametrize("name", THROUGH)
-def test_every_recording_is_reproduced_through_the_store(
-    name: str, store: Store, capsys: Any
-) -> None:
+def test_every_recording_is_reproduced_through_the_store(name, store, capsys):
     done = through_store(name, store, THROUGH[name])
     with capsys.disabled():
         sys.stdout.write(f"\n{name}: {done} ")
 
 
-def test_model_that_is_not_in_the_table_has_the_default() -> None:
+def test_model_that_is_not_in_the_table_has_the_default():
     assert alias_for("gemini-9-ultra") == DEFAULT_ALIAS == alias_for("")

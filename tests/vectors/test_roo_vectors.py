@@ -38,18 +38,17 @@ def _spelt_out(case: Any) -> Any:
     """The output with the input's messages where it says that they are unchanged."""
     output = case["output"]
     if isinstance(output, dict) and output.get("result", {}).get("messages") == "<unchanged>":
-        result = {**output["result"], "messages": case["input"]["messages"]}
-        return {**output, "result": result}
+        return {**output, "result": {**output["result"], "messages": case["input"]["messages"]}}
     return output
 
 
-def test_every_recorded_function_is_replayed() -> None:
+def test_every_recorded_function_is_replayed():
     recorded = {path.name.split(".")[0] for path in (FOLDER / "roo").glob("*.json*")}
     assert recorded == {*FUNCTIONS, *OPERATIONS, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_recording_is_reproduced(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recording_is_reproduced(name, capsys):
     recorded = runs(name)
     for told, given, version, output in recorded:
         before = deepcopy(given)
@@ -60,9 +59,7 @@ def test_every_recording_is_reproduced(name: str, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_recording_is_reproduced_through_a_store(
-    name: str, shelf: Shelf, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_recording_is_reproduced_through_a_store(name, shelf, capsys):
     recorded = runs(name)
     reasons: Counter[str] = Counter()
     for told, given, version, output in recorded:

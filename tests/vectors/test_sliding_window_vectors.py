@@ -113,8 +113,7 @@ def imported(store: Store, given: Any) -> Any:
         role = ROLES[entry["role"]]
         content = {"role": role, "content": entry.get("content", "")}
         model = entry["role"] if role == "assistant" else None
-        name = str(entry["id"])
-        chat.append(role, content, format="openai", message_id=name, model=model)
+        chat.append(role, content, format="openai", message_id=str(entry["id"]), model=model)
     return chat
 
 
@@ -123,15 +122,8 @@ def through(store: Store, given: Any, policy: Any) -> tuple[list[int], Any]:
     chat, counter = imported(store, given), Recorded(given["token_calculator"])
     prompt = given["system_prompt"]
     size = Size(counter.count("user", prompt, "anthropic")) if prompt else Size()
-    situation = situated(
-        chat,
-        counter,
-        window=given["max_tokens"],
-        hidden=policy.compat,
-        system_size=size,
-        overhead=size,
-    )
-    decision = policy.decide(situation)
+    facts = {"window": given["max_tokens"], "system_size": size, "overhead": size}
+    decision = policy.decide(situated(chat, counter, hidden=policy.compat, **facts))
     if isinstance(decision, Ready):
         chat.commit(decision.plan)
     else:
@@ -150,7 +142,7 @@ def told(name: str, total: int, reasons: Counter[str], capsys: Any, what: str) -
     assert done or total == 0
 
 
-def test_every_pruning_is_reproduced_through_the_store(store: Store, capsys: Any) -> None:
+def test_every_pruning_is_reproduced_through_the_store(store, capsys):
     recorded = load("sliding_window/prune")
     reasons: Counter[str] = Counter()
     for case in recorded:
@@ -165,9 +157,7 @@ def test_every_pruning_is_reproduced_through_the_store(store: Store, capsys: Any
     told("sliding_window/prune", len(recorded), reasons, capsys, "through the store")
 
 
-def test_seed_profile_keeps_the_same_without_the_programs_defects(
-    store: Store, capsys: Any
-) -> None:
+def test_seed_profile_keeps_the_same_without_the_programs_defects(store, capsys):
     recorded = load("sliding_window/prune")
     reasons: Counter[str] = Counter()
     for case in recorded:
@@ -186,7 +176,7 @@ def test_seed_profile_keeps_the_same_without_the_programs_defects(
     told("sliding_window/prune", len(recorded), reasons, capsys, "by the window without defects")
 
 
-def test_every_validation_is_reproduced(capsys: Any) -> None:
+def test_every_validation_is_reproduced(capsys):
     recorded = load("sliding_window/validate")
     assert recorded
     for case in recorded:

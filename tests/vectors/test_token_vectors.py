@@ -104,7 +104,7 @@ def multi_llm_chat_text(given: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_recording_is_reproduced(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recording_is_reproduced(name, capsys):
     count = replay(name, FUNCTIONS[name])
     with capsys.disabled():
         sys.stdout.write(f"\n{name}: {count} of {count} ")

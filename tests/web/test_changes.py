@@ -145,8 +145,7 @@ class TestFork:
     def test_fork_at_an_entry_is_opened(self, web, kept, chat):
         form = read_page(web, f"{path_of(chat)}/e/5/change").form("Fork")
         answer = send_form(web, form, title="another way")
-        page = followed(web, answer)
-        assert "another way" in page.headings
+        assert "another way" in followed(web, answer).headings
         branch = kept.session(answer.headers["location"].removeprefix("/s/"))
         assert [message.seq for message in branch.view().messages] == [2, 3, 4, 5]
 
@@ -220,8 +219,7 @@ class TestErase:
         chat.append("user", "hello")
         for _ in range(42):
             chat.fork()
-        page = read_page(web, f"{path_of(chat)}/purge")
-        assert "and 2 more" in page.text
+        assert "and 2 more" in read_page(web, f"{path_of(chat)}/purge").text
 
     def test_purge_needs_the_id_and_leaves_a_receipt(self, web, kept, chat):
         branch = chat.fork()
@@ -252,12 +250,9 @@ class TestPermissions:
             for path in self.PATHS:
                 refused = {403, 405} if path in ("pin", "fork") else {403}
                 assert web.get(f"{path_of(chat)}/{path}").status in refused
-                answer = web.ask(
-                    "POST",
-                    f"{path_of(chat)}/{path}",
-                    body=b"to=1&head=12&seq=4&pinned=1&at=2",
-                    content_type="application/x-www-form-urlencoded",
-                )
+                form = {"content_type": "application/x-www-form-urlencoded"}
+                body = b"to=1&head=12&seq=4&pinned=1&at=2"
+                answer = web.ask("POST", f"{path_of(chat)}/{path}", body=body, **form)
                 assert answer.status == (405 if "change" in path else 403)
             assert chat.head() == before
 

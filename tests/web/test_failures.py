@@ -85,8 +85,7 @@ class TestNotFound:
         assert "\u202e" not in body
 
     def test_program_gets_a_problem_document(self, web):
-        answer = web.get("/s/nothing")
-        assert answer.headers["content-type"] == "application/problem+json"
+        assert web.get("/s/nothing").headers["content-type"] == "application/problem+json"
 
 
 class TestRefused:
@@ -141,8 +140,7 @@ class TestCutOff:
         chat = kept.create()
         fill(chat, 300)
         purge = partial(kept.purge, chat.id)
-        parts = parts_of(kept, "GET", f"/s/{chat.id}/export?to=jsonl", sent=purge)
-        assert parts[-1]["more_body"]
+        assert parts_of(kept, "GET", f"/s/{chat.id}/export?to=jsonl", sent=purge)[-1]["more_body"]
         (record,) = caplog.records
         assert record.getMessage() == "SessionPurged while answering GET"
 
@@ -163,8 +161,7 @@ def parts_of(
     parts: list[Any] = []
 
     async def receive() -> Any:
-        message = next(incoming, None)
-        return message or await asyncio.Event().wait()
+        return next(incoming, None) or await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         parts.append(message)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -68,8 +69,7 @@ def pages_as_of(chat: Session, seq: int) -> list[WebPage]:
     style = Style(markdown=False)
     pages = [page_of(chat, as_of=seq, style=style)]
     while any("Earlier" in name for _, name in pages[-1].links):
-        place = Anchor(before=pages[-1].seqs[0])
-        pages.append(page_of(chat, as_of=seq, style=style, place=place))
+        pages.append(page_of(chat, as_of=seq, style=style, place=Anchor(before=pages[-1].seqs[0])))
     return pages
 
 
@@ -84,15 +84,9 @@ def test_what_is_hidden_and_what_hides_it_are_linked(shared, history):
     assert sorted(shown) == [entry.seq for entry in entries]
     for entry in entries:
         article = shown[entry.seq]
-        numbers = {
-            int(link.rpartition("e/")[2].rpartition("#e")[2] or 0)
-            for link in article.links
-            if "diff" not in link
-            and "request" not in link
-            and "whole" not in link
-            and "image" not in link
-            and link.startswith(("#", "/"))
-        }
+        links = [link for link in article.links if link.startswith(("#", "/"))]
+        of_entries = [link for link in links if not re.search("diff|request|whole|image", link)]
+        numbers = {int(it.rpartition("e/")[2].rpartition("#e")[2] or 0) for it in of_entries}
         assert {hider.seq for hider in entry.hiders} <= numbers
         details = entry.entry.details or {}
         assert {lo for lo, _ in details.get("hides", [])[:12]} <= numbers
@@ -130,8 +124,7 @@ def test_what_one_entry_hides_is_one_fold(chat):
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4, 5, 6, 8, 9], "S"))
     page = page_of(chat, extent=Extent.ALL)
     assert page.text.count('<details class="fold hidden">') == 1
-    assert page.by_seq[7].folds == ["fold hidden"]
-    assert page.by_seq[10].folds == []
+    assert (page.by_seq[7].folds, page.by_seq[10].folds) == (["fold hidden"], [])
 
 
 def test_cleared_output_is_a_placeholder_in_the_view_and_whole_elsewhere(chat):
@@ -260,12 +253,8 @@ def statements(monkeypatch):
 def test_statements_of_a_page_are_those_of_the_ranges_that_it_shows(chat, statements):
     fill(chat, 120)
     chat.commit(Plan.condense(chat.view(), range(2, 60), "S"))
-    for options, ranges in (
-        ({}, 2),
-        ({"extent": Extent.ALL}, 1),
-        ({"extent": Extent.LIVE}, 1),
-        ({"place": Anchor(before=90)}, 3),
-    ):
+    extents = [({"extent": extent}, 1) for extent in (Extent.ALL, Extent.LIVE)]
+    for options, ranges in (({}, 2), *extents, ({"place": Anchor(before=90)}, 3)):
         statements.clear()
         page_of(chat, **options)
         # The kinds and sizes of each range are read, and then its rows.
@@ -334,8 +323,7 @@ def test_hostile_content_is_text_on_every_page(web, kept, evil):
     )
     chat.note(safe[:300], {"event": "failed", "reason": evil}, target=3)
     chat.note("odd", {evil: [evil]})
-    plan = Plan.condense(chat.view(), [4, 5], evil, trigger=safe[:300], policy=safe[:300])
-    chat.commit(plan)
+    chat.commit(Plan.condense(chat.view(), [4, 5], evil, trigger=safe[:300], policy=safe[:300]))
     path = f"/s/{quote(name, safe='')}"
     addresses = ["/", *(f"{path}?tab={tab}" for tab in Extent), f"{path}?tab=all&md=0"]
     addresses += [f"{path}/e/{seq}/whole" for seq in range(1, 9)]
@@ -360,8 +348,7 @@ def test_all_of_an_entry_in_parts(web, chat):
     path = f"/s/{chat.id}/e/1/whole"
     first = web.get(path).body.decode()
     assert "line 0\n" in first
-    last = web.get(f"{path}?part=999").body.decode()
-    assert "line 19999\n" in last
+    assert "line 19999\n" in web.get(f"{path}?part=999").body.decode()
     WebPage(first).check_bounds()
     raw = web.get(f"/s/{chat.id}/e/1/raw")
     assert json.loads(raw.body) == chat.message(1).content
@@ -421,10 +408,8 @@ def test_search_without_an_index_that_can_be_written_finds_the_same(
 
     monkeypatch.setattr(Store, "index", index)
     answer = web.get("/search?q=xylophone")
-    assert (answer.status, WebPage(answer.body.decode()).link(f"Entry {seq}")) == (
-        200,
-        f"/s/{chat.id}/e/{seq}",
-    )
+    page = WebPage(answer.body.decode())
+    assert (answer.status, page.link(f"Entry {seq}")) == (200, f"/s/{chat.id}/e/{seq}")
 
 
 def test_comparison_shows_what_left_and_what_came_and_why(web, chat):
@@ -448,8 +433,7 @@ def test_pages_over_time_stay_small(web, chat):
         if number % 3 == 0:
             chat.rewind(to=chat.append("user", "left").seq - 1)
     for name in ("timeline", "usage", "diff?from=0", "diff?from=300&to=900"):
-        page = WebPage(web.get(f"/s/{chat.id}/{name}").body.decode())
-        page.check_bounds()
+        WebPage(web.get(f"/s/{chat.id}/{name}").body.decode()).check_bounds()
     picture = web.get(f"/s/{chat.id}/timeline").body.decode().partition("</svg>")[0]
     assert 100 < picture.count("aria-label=") <= 500
     assert "<polyline" in web.get(f"/s/{chat.id}/usage").body.decode()

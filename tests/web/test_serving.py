@@ -138,8 +138,7 @@ class TestSocketFile:
         with started(tmp_path, "--uds", str(path)) as lines:
             assert lines == [f"Listening on {path}\n"]
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
-            assert self.ask(path) == 404
-            assert self.ask(path, "evil.test") == 421
+            assert (self.ask(path), self.ask(path, "evil.test")) == (404, 421)
             assert "A server already listens on" in refusal("--uds", str(path))
         assert not path.exists()
 

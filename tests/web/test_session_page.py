@@ -71,13 +71,9 @@ class TestPins:
         assert "and 8 more" in page_of(chat).text
 
 
-FAILED = {
-    "event": "failed",
-    "policy": "roo",
-    "trigger": "auto",
-    "reason": "anthropic gave no summary: empty.",
-    "failed_summaries": [{"summariser": "anthropic", "calls": 1, "cost": 0.02}],
-}
+REASON = {"event": "failed", "reason": "anthropic gave no summary: empty."}
+FAILED = {**REASON, "policy": "roo", "trigger": "auto"}
+FAILED |= {"failed_summaries": [{"summariser": "anthropic", "calls": 1, "cost": 0.02}]}
 REFUSED = {"event": "refused", "part": "turn", "needed": 9_000, "limit": 4_096, "unit": "tokens"}
 
 
@@ -97,8 +93,7 @@ class TestToolCalls:
         for extent in Extent:
             page = page_of(chat, extent=extent)
             assert page.text.count('<li class="joined">') == 1
-            joined = page.text.partition('<li class="joined">')[2]
-            assert joined.startswith('<article id="e3"')
+            assert page.text.partition('<li class="joined">')[2].startswith('<article id="e3"')
             assert "Result of" in page.by_seq[3].words
             assert "make" not in page.by_seq[3].words
 
@@ -161,10 +156,8 @@ class TestToolCalls:
 
     def test_lines_that_are_repeated_are_not_compared_with_each_other(self, chat):
         # 400 of them took seconds, so that a page of such edits kept the server busy for minutes.
-        change = {
-            "old_string": "same\n" + "x\n" * 399,
-            "new_string": "same\n" + "".join(f"x\ny{n}\n" for n in range(199)),
-        }
+        added = "".join(f"x\ny{n}\n" for n in range(199))
+        change = {"old_string": "same\n" + "x\n" * 399, "new_string": f"same\n{added}"}
         chat.append("assistant", [{**call("t1"), "name": "edit", "input": change}])
         page = page_of(chat)
         assert "  same\n" in page.text
@@ -173,8 +166,7 @@ class TestToolCalls:
     def test_thinking_is_folded(self, chat):
         thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
         chat.append("assistant", [thought, text("Yes.")])
-        page = page_of(chat)
-        assert '<details class="thinking"><summary>Thinking</summary>' in page.text
+        assert '<details class="thinking"><summary>Thinking</summary>' in page_of(chat).text
 
 
 def test_only_prompts_of_the_user_have_the_users_colour(chat):

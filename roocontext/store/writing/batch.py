@@ -5,11 +5,12 @@ known beforehand, and a repeated batch finds every entry again (0024).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidMessage, InvalidOption, VersionConflict
 from roocontext.log.compactions import newest_compaction
-from roocontext.log.draft import Draft, Sources, control_of, message_draft
+from roocontext.log.draft import Draft, Sources, control_of, each_drafted, message_draft
 from roocontext.log.encoding import check_id, check_integer, encode
 from roocontext.log.entries import Control, NewMessage, Range, common, ranges_of, subtract
 from roocontext.log.plan import Action, Plan
@@ -79,7 +80,7 @@ def ready_items(
     if not isinstance(items, Iterable):
         raise InvalidOption("items must be a list of items to write.", name="items")
     check_maybe("expected_seq", expected_seq)
-    ready = [_ready_item(item, sources) for item in items]
+    ready = each_drafted("items", items, partial(_ready_item, sources=sources))
     # They name seqs, which are only meaningful relative to a known version.
     if any(isinstance(item, Plan | Rewind | ReadyReply) for item in ready):
         which = "A batch with a plan or a rewind"

@@ -1,9 +1,10 @@
 """The parameters of the queries of the API."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from roocontext.log.entries import Kind
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 from roocontext.web.api.inputs import (
@@ -21,6 +22,10 @@ from roocontext.web.api.inputs import (
 
 MOST_MARKS: Final = 500
 """The most marks of a timeline, as many as the picture of a page has."""
+
+KindInput: TypeAlias = Annotated[
+    Kind, Field(strict=False), WithJsonSchema({"enum": list(Kind), "type": "string"})
+]
 
 
 class ContentQuery(Parameters):
@@ -71,7 +76,7 @@ class EntriesQuery(ContentQuery):
     after: SeqOrZero | None = None
     before: SeqInput | None = None
     limit: LimitInput = 100
-    kind: list[str] = []
+    kind: list[KindInput] = []
     role: list[str] = []
     state: list[Literal["visible", "hidden", "rewound"]] = []
 

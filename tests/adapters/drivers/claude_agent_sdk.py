@@ -19,11 +19,7 @@ class InMemory:
     """One transcript. The key of a retry is the entry's uuid."""
 
     lacks = {
-        Capability.REWIND: BY_THE_PROGRAM,
-        Capability.REDO: BY_THE_PROGRAM,
-        Capability.CONDENSE: BY_THE_PROGRAM,
-        Capability.SEND: BY_THE_PROGRAM,
-        Capability.FORK: BY_THE_PROGRAM,
+        **dict.fromkeys({*Capability} - {Capability.DELETE}, BY_THE_PROGRAM),
         Capability.DURABLE: "it keeps transcripts in the process's memory",
     }
 

@@ -55,8 +55,7 @@ class InMemory:
             heard.extend(messages)
             return ModelResponse(parts=[TextPart("ok")])
 
-        agent = Agent(FunctionModel(answer))
-        self._run(agent.run("next", message_history=self._loaded().messages))
+        self._run(Agent(FunctionModel(answer)).run("next", message_history=self._loaded().messages))
         return Sent(tuple(message for it in heard for message in to_messages(it)))
 
     def history(self):
@@ -76,8 +75,7 @@ class InMemory:
 
     def condense(self, plan):
         old = self._loaded()
-        summary = ModelRequest(parts=[UserPromptPart(plan.summary)])
-        messages = [summary, *old.messages[plan.first :]]
+        messages = [ModelRequest(parts=[UserPromptPart(plan.summary)]), *old.messages[plan.first :]]
         new = Conversation(
             messages=messages, usage=old.usage, conversation_id=self._id, revision=old.revision
         )
@@ -94,8 +92,7 @@ class InMemory:
         self._run.close()
 
     def _loaded(self):
-        found = self._run(self._store.load(self._id))
-        return found or Conversation(conversation_id=self._id)
+        return self._run(self._store.load(self._id)) or Conversation(conversation_id=self._id)
 
     def _saved(self, conversation):
         self._run(self._store.save(conversation))

@@ -45,7 +45,7 @@ SYSTEMS = st.sampled_from([None, None, "be brief", "word " * 60])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_run_is_as_foreseen_and_a_refusal_is_true_and_hides_nothing(memory: Any, name: str) -> None:
+def test_run_is_as_foreseen_and_a_refusal_is_true_and_hides_nothing(memory, name):
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(
         history=HISTORIES,
@@ -55,9 +55,7 @@ def test_run_is_as_foreseen_and_a_refusal_is_true_and_hides_nothing(memory: Any,
         system=SYSTEMS,
         aim=AIMS,
     )
-    def examine(
-        history: Any, policy: Any, room: float, summary: Any, system: Any, aim: str
-    ) -> None:
+    def examine(history, policy, room, summary, system, aim):
         chat = memory.create()
         play(chat, history)
         window = max(1, int(chat.tokens(LETTERS) * room))
@@ -141,7 +139,7 @@ def chat(memory: Any) -> Any:
     return memory.create()
 
 
-def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:
+def test_roo_2026_condenses_the_newest_turn_too(chat):
     """The program keeps nothing but the summary, so no turn is too large for it."""
     chat.append("user", "Why?")
     chat.append("assistant", "Look.")
@@ -151,7 +149,7 @@ def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
-def test_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
+def test_pin_is_no_reason_to_refuse_a_turn(chat, policy):
     """Pinned messages may keep the request over the window; the newest turn is small."""
     pinned = chat.append("user", "word " * 400).seq
     chat.pin(pinned)
@@ -164,7 +162,7 @@ def test_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [Roo(auto=False), Roo2026(auto=False)])
-def test_reported_usage_counts_for_a_compat_policy(chat: Any, policy: Any) -> None:
+def test_reported_usage_counts_for_a_compat_policy(chat, policy):
     """By the report the request fits, whatever our count says of the newest turn."""
     chat.append("user", "word " * 400)
     chat.append("assistant", "ok", usage={"input_tokens": 40, "output_tokens": 1})
@@ -173,9 +171,7 @@ def test_reported_usage_counts_for_a_compat_policy(chat: Any, policy: Any) -> No
 
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
-def test_truncation_on_request_is_never_refused_by_another_policy_s_rules(
-    chat: Any, policy: Any
-) -> None:
+def test_truncation_on_request_is_never_refused_by_another_policy_s_rules(chat, policy):
     chat.append("user", "word " * 400)
     context = manager(chat, policy=policy, limit=200, counter=LETTERS, summariser=Scripted("x"))
     outcome = context.truncate(chat)
@@ -183,7 +179,7 @@ def test_truncation_on_request_is_never_refused_by_another_policy_s_rules(
 
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
-def test_program_that_cannot_condense_truncates_once(chat: Any, policy: Any) -> None:
+def test_program_that_cannot_condense_truncates_once(chat, policy):
     for number in range(21):
         chat.append(("user", "assistant")[number % 2], "word " * 40)
     options = {"policy": policy, "limit": 200, "counter": LETTERS, "output": 5}

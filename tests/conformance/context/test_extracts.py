@@ -44,7 +44,7 @@ def spoken(chat: Any) -> Any:
 
 
 class TestManage:
-    def test_extract_is_a_note_that_changes_no_view(self, spoken: Any) -> None:
+    def test_extract_is_a_note_that_changes_no_view(self, spoken):
         done = compacted(spoken)
         context = managed(spoken)
         before, head = shown(spoken), spoken.head_seq()
@@ -58,7 +58,7 @@ class TestManage:
         assert not context.settings.summariser.requests
         assert spoken.verify().ok
 
-    def test_extract_is_written_once(self, spoken: Any) -> None:
+    def test_extract_is_written_once(self, spoken):
         compacted(spoken)
         context = managed(spoken)
         context.manage(spoken)
@@ -68,12 +68,12 @@ class TestManage:
         managed(spoken, "").manage(spoken)
         assert spoken.head() == last
 
-    def test_manager_without_a_model_writes_it_too(self, spoken: Any) -> None:
+    def test_manager_without_a_model_writes_it_too(self, spoken):
         done = compacted(spoken)
         managed(spoken, "").manage(spoken)
         assert [*extracts(spoken)] == [done.seq]
 
-    def test_only_manage_writes_it(self, spoken: Any) -> None:
+    def test_only_manage_writes_it(self, spoken):
         compacted(spoken)
         context = managed(spoken)
         context.preview(spoken)
@@ -81,7 +81,7 @@ class TestManage:
             run(spoken)
         assert extracts(spoken) == {}
 
-    def test_later_one_has_the_extract_of_an_earlier_one(self, spoken: Any) -> None:
+    def test_later_one_has_the_extract_of_an_earlier_one(self, spoken):
         first = compacted(spoken, 1)
         spoken.append("user", "Always use tabs.")
         second = compacted(spoken, 2)
@@ -94,7 +94,7 @@ class TestManage:
         assert "Always use tabs." in found[second.seq]
         assert "Always use tabs." not in found[first.seq]
 
-    def test_readable_compaction_has_none(self, spoken: Any) -> None:
+    def test_readable_compaction_has_none(self, spoken):
         reply = claude(readable("All so far."), stop_reason="compaction")
         assert spoken.record(reply).covering
         context = managed(spoken)
@@ -102,13 +102,13 @@ class TestManage:
         context.manage(spoken)
         assert extracts(spoken) == {}
 
-    def test_compaction_that_is_uncovered_has_none(self, spoken: Any) -> None:
+    def test_compaction_that_is_uncovered_has_none(self, spoken):
         compacted(spoken)
         spoken.append("user", "Go on.")
         assert managed(spoken, CLAUDE).manage(spoken).uncovered
         assert extracts(spoken) == {}
 
-    def test_compaction_that_was_rewound_has_none(self, spoken: Any) -> None:
+    def test_compaction_that_was_rewound_has_none(self, spoken):
         done = compacted(spoken)
         spoken.rewind(done.seq)
         managed(spoken).manage(spoken)
@@ -117,7 +117,7 @@ class TestManage:
         managed(spoken).manage(spoken)
         assert [*extracts(spoken)] == [done.seq]
 
-    def test_messages_without_text_leave_an_empty_extract(self, chat: Any) -> None:
+    def test_messages_without_text_leave_an_empty_extract(self, chat):
         source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
         chat.append("user", [{"type": "image", "source": source}])
         done = compacted(chat)
@@ -125,7 +125,7 @@ class TestManage:
         assert [*extracts(chat)] == [done.seq]
         assert not managed(chat).will_manage(chat)
 
-    def test_fork_has_it_and_so_does_why(self, spoken: Any) -> None:
+    def test_fork_has_it_and_so_does_why(self, spoken):
         done = compacted(spoken)
         managed(spoken).manage(spoken)
         fork = spoken.fork()
@@ -139,14 +139,14 @@ class TestManage:
 
 
 class TestRedaction:
-    def test_lists_the_covering_and_the_extract(self, spoken: Any) -> None:
+    def test_lists_the_covering_and_the_extract(self, spoken):
         done = compacted(spoken)
         managed(spoken).manage(spoken)
         (note,) = spoken.notes("extract")
         receipt = spoken.redact(3)
         assert receipt.summaries == ((spoken.id, done.covering), (spoken.id, note.seq))
 
-    def test_lists_all_extracts_of_a_row_that_was_hidden_twice(self, spoken: Any) -> None:
+    def test_lists_all_extracts_of_a_row_that_was_hidden_twice(self, spoken):
         first = compacted(spoken, 1)
         spoken.append("user", "And now?")
         second = compacted(spoken, 2)
@@ -157,7 +157,7 @@ class TestRedaction:
         listed = [seq for _, seq in spoken.redact(second.seq - 1).summaries]
         assert listed == [second.covering, notes[1]]
 
-    def test_erases_the_extract_in_forks_too(self, spoken: Any, store: Any) -> None:
+    def test_erases_the_extract_in_forks_too(self, spoken, store):
         done = compacted(spoken)
         managed(spoken).manage(spoken)
         (note,) = spoken.notes("extract")
@@ -176,7 +176,7 @@ class TestRedaction:
             assert chat.head() == last  # it is not written again
         assert not spoken.redact(note.seq).changed
 
-    def test_of_a_covering_erases_the_message_with_its_compaction(self, spoken: Any) -> None:
+    def test_of_a_covering_erases_the_message_with_its_compaction(self, spoken):
         done = compacted(spoken)
         spoken.append("user", "And now?")
         before = shown(spoken)
@@ -187,7 +187,7 @@ class TestRedaction:
         assert not spoken.redact(done.seq).changed
         assert spoken.verify().ok
 
-    def test_while_the_extract_is_made_prevents_it(self, spoken: Any) -> None:
+    def test_while_the_extract_is_made_prevents_it(self, spoken):
         done = compacted(spoken)
         hidden = spoken.internals.hidden_by(done.covering)
         assert SECRET in str([message.content for message in hidden.messages])
@@ -197,7 +197,7 @@ class TestRedaction:
         managed(spoken).manage(spoken)
         assert SECRET not in extracts(spoken)[done.seq]
 
-    def test_second_extract_at_the_same_time_is_not_written(self, spoken: Any) -> None:
+    def test_second_extract_at_the_same_time_is_not_written(self, spoken):
         done = compacted(spoken)
         hidden = spoken.internals.hidden_by(done.covering)
         assert spoken.internals.keep_extract(hidden, "One.")

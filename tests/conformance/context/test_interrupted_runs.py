@@ -11,9 +11,9 @@ import pytest
 from roocontext import AsyncContextManager, ContextManager
 from roocontext.errors import SessionPurged
 from support.async_manager import Scripted, manager
-from support.dialogue import state
+from support.dialogue import fill, state
 from support.fake_provider import Hang, ModelServer
-from support.nasty_sessions import WINDOW, long
+from support.nasty_sessions import WINDOW
 from support.provider_rules.anthropic import violations
 from support.run_judge import changes_since
 
@@ -28,9 +28,9 @@ def unchanged_but_for(chat: Any, before: tuple[Any, ...], reason: str) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
-def test_interrupt_of_a_run_is_raised(memory: Any, interrupt: BaseException) -> None:
+def test_interrupt_of_a_run_is_raised(memory, interrupt):
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     before = state(chat)
     with pytest.raises(type(interrupt)):
         manager(chat, limit=WINDOW, summariser=Scripted(interrupt)).manage(chat)
@@ -59,9 +59,9 @@ def waiting(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Itera
         yield lab
 
 
-def test_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
+def test_summariser_that_hangs_can_be_cancelled(waiting):
     chat = waiting.store.create()
-    long(chat)
+    fill(chat, 40)
     before = state(chat)
 
     def make(asked: asyncio.Event) -> Any:
@@ -77,9 +77,9 @@ def test_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
     assert manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat).status == "condensed"
 
 
-def test_cancelled_run_with_a_blocking_summariser_returns(waiting: Any) -> None:
+def test_cancelled_run_with_a_blocking_summariser_returns(waiting):
     chat = waiting.store.create()
-    long(chat)
+    fill(chat, 40)
     before = state(chat)
     free, done = threading.Event(), threading.Event()
 
@@ -101,9 +101,9 @@ def test_cancelled_run_with_a_blocking_summariser_returns(waiting: Any) -> None:
     unchanged_but_for(chat, before, "CancelledError")
 
 
-def test_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
+def test_model_that_hangs_is_hung_up_on(waiting):
     chat = waiting.store.create()
-    long(chat)
+    fill(chat, 40)
     before = state(chat)
     with ModelServer(otherwise=Hang(begun=True)) as server:
 
@@ -122,9 +122,9 @@ def test_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
-def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting: Any, steps: int) -> None:
+def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting, steps):
     chat = waiting.store.create()
-    said = long(chat)
+    said = fill(chat, 40)
     before = state(chat)
 
     async def brief(_request: Any) -> str:
@@ -151,9 +151,9 @@ def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting: Any, steps: int
 # What happens while it is asked
 
 
-def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
+def test_concurrent_managers_do_not_undo_each_other(memory):
     chat = memory.create()
-    said = long(chat)
+    said = fill(chat, 40)
     meeting = threading.Barrier(2, timeout=30)
 
     def slow(_request: Any) -> str:
@@ -169,9 +169,9 @@ def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
     assert len(changes_since(chat, said[-1])) == 1
 
 
-def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) -> None:
+def test_summariser_that_manages_the_session_itself_is_overtaken(memory):
     chat = memory.create()
-    said = long(chat)
+    said = fill(chat, 40)
     inner = manager(chat, limit=WINDOW, summariser=Scripted("from within"))
     outer = Scripted(lambda _: inner.manage(chat).status.value)
     assert manager(chat, limit=WINDOW, summariser=outer).manage(chat).status == "conflict"
@@ -179,9 +179,9 @@ def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) ->
     assert "from within" in chat.view().messages[0].content
 
 
-def test_session_purged_during_the_run_is_gone(memory: Any) -> None:
+def test_session_purged_during_the_run_is_gone(memory):
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
 
     def meanwhile(_request: Any) -> str:
         memory.purge(chat.id)

@@ -13,12 +13,7 @@ from roocontext.context import (
     CompactionFailed,
     Drifted,
 )
-from roocontext.errors import (
-    InvalidOption,
-    RecoveryExhausted,
-    SystemPromptTooLarge,
-    TurnTooLarge,
-)
+from roocontext.errors import InvalidOption, RecoveryExhausted, SystemPromptTooLarge, TurnTooLarge
 from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for
 from support.async_manager import WINDOW, Scripted, grow, manager, talk

@@ -3,11 +3,7 @@
 import pytest
 
 from roocontext import ContextManager, Hooks, NewMessage, Plan, RooContextError
-from roocontext.context import (
-    AfterCompact,
-    BeforeCheck,
-    BeforeCompact,
-)
+from roocontext.context import AfterCompact, BeforeCheck, BeforeCompact
 from roocontext.errors import (
     HistoryCorrupt,
     InvalidIdentifier,

@@ -6,10 +6,10 @@ import pytest
 
 from roocontext import ContextManager, Store
 from roocontext.errors import BudgetExceeded, StoreReadOnly
-from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
 from support.async_manager import Scripted, manager
+from support.dialogue import fill
 from support.examples import everyday
-from support.nasty_sessions import KINDS, WINDOW, long
+from support.nasty_sessions import KINDS, WINDOW
 from support.run_judge import Trial, Verdict, judge, settle
 
 POLICIES = everyday(("default",), ("default", "hybrid", "sliding_window", "gemini", "opencode"))
@@ -41,7 +41,7 @@ EVERYWHERE = (
 def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") -> Verdict:
     """Make the session nasty, run a manager over it, and then again until it comes to rest."""
     kind = KINDS[name]
-    chat = kind.build(chat) or chat
+    chat = kind.build(chat)
 
     def make() -> Trial:
         script = Scripted(summary)
@@ -55,7 +55,7 @@ def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") ->
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", KINDS)
-def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
+def test_manage_of_any_nasty_history_keeps_the_laws(memory, name, policy):
     verdict = tried(memory.create(), name, policy)
     if policy == "default":
         assert verdict.status == KINDS[name].ends
@@ -64,32 +64,31 @@ def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, poli
 
 @pytest.mark.only("postgres")
 @pytest.mark.parametrize("name", EVERYWHERE)
-def test_manage_of_nasty_histories_is_the_same_on_a_server(chat: Any, name: str) -> None:
+def test_manage_of_nasty_histories_is_the_same_on_a_server(chat, name):
     assert tried(chat, name, "default").status == KINDS[name].ends
 
 
 @pytest.mark.parametrize("policy", ASKING)
 @pytest.mark.parametrize("name", SUMMARISED)
-def test_manage_without_a_summary_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
+def test_manage_without_a_summary_keeps_the_laws(memory, name, policy):
     verdict = tried(memory.create(), name, policy, summary=ValueError("no"))
     assert verdict.status != "condensed"
 
 
 @pytest.mark.parametrize("name", SUMMARISED)
-def test_offline_summariser_reads_anything(memory: Any, name: str) -> None:
+def test_offline_summariser_reads_anything(memory, name):
     kind = KINDS[name]
-    chat = memory.create()
-    chat = kind.build(chat) or chat
+    chat = kind.build(memory.create())
     make = lambda: Trial(manager(chat, **kind.options), [])  # noqa: E731
     verdict = judge(chat, make, **kind.frame)
     assert verdict.status in (kind.ends, "condensed" if name in SHORTER else "truncated")
 
 
-def test_unwritable_store_raises_and_can_still_be_read(tmp_path: Any) -> None:
+def test_unwritable_store_raises_and_can_still_be_read(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         full, fits = store.create("full"), store.create("fits")
-        long(full)
+        fill(full, 40)
         fits.append("user", "hello")
         fits.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 2}, model="m")
     context = ContextManager("gpt-4o", limit=WINDOW, summariser=Scripted())

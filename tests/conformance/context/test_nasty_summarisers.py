@@ -27,7 +27,7 @@ from support.fake_provider import (
     rate_limited,
     too_long,
 )
-from support.nasty_sessions import WINDOW, long
+from support.nasty_sessions import WINDOW
 from support.run_judge import Trial, Verdict, judge, settle
 
 POLICIES = ("default", "hybrid", "gemini", "opencode")
@@ -118,9 +118,7 @@ def tried(chat: Any, policy: Any, answer: Any) -> Verdict:
 
 
 @pytest.mark.parametrize(("name", "policy"), everyday(OFTEN, FAILING))
-def test_failing_summariser_below_the_window_changes_nothing(
-    memory: Any, name: str, policy: str
-) -> None:
+def test_failing_summariser_below_the_window_changes_nothing(memory, name, policy):
     chat = memory.create()
     fill(chat, CROWDED)
     verdict = tried(chat, policy, BAD[name])
@@ -130,9 +128,9 @@ def test_failing_summariser_below_the_window_changes_nothing(
 
 
 @pytest.mark.parametrize(("name", "policy"), everyday(ALIKE, FAILING))
-def test_failing_summariser_over_the_window_truncates(memory: Any, name: str, policy: str) -> None:
+def test_failing_summariser_over_the_window_truncates(memory, name, policy):
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     verdict = tried(chat, policy, BAD[name])
     assert (verdict.status, verdict.asked) == ("truncated", 1)
     assert chat.notes("compaction")[0].content["event"] == "failed"
@@ -142,16 +140,16 @@ def test_failing_summariser_over_the_window_truncates(memory: Any, name: str, po
 @pytest.mark.parametrize(
     "name", everyday(("raises", "is empty", "costs what JSON cannot hold"), list(BAD))
 )
-def test_failing_summariser_is_the_same_on_a_server(chat: Any, name: str) -> None:
+def test_failing_summariser_is_the_same_on_a_server(chat, name):
     fill(chat, CROWDED)
     assert tried(chat, "default", BAD[name]).status == "failed"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", GOOD)
-def test_odd_summary_is_committed(memory: Any, name: str, policy: str) -> None:
+def test_odd_summary_is_committed(memory, name, policy):
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     before = [row.content for row in chat.view().messages]
     answer = GOOD[name]
     said = (
@@ -205,9 +203,7 @@ def remote() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("name", REMOTE)
-def test_model_that_fails_without_a_fallback_changes_nothing(
-    memory: Any, remote: Callable[..., Any], name: str
-) -> None:
+def test_model_that_fails_without_a_fallback_changes_nothing(memory, remote, name):
     chat = memory.create()
     fill(chat, CROWDED)
     summariser = summariser_for("anthropic", client=remote(REMOTE[name]))
@@ -216,11 +212,9 @@ def test_model_that_fails_without_a_fallback_changes_nothing(
 
 
 @pytest.mark.parametrize("name", [*REMOTE, *REPEATED])
-def test_client_with_a_fallback_always_gives_a_summary(
-    memory: Any, remote: Callable[..., Any], name: str
-) -> None:
+def test_client_with_a_fallback_always_gives_a_summary(memory, remote, name):
     chat = memory.create()
-    long(chat)
+    fill(chat, 40)
     script = {**REMOTE, **REPEATED}[name]
     make = lambda: Trial(manager(chat, limit=WINDOW, client=remote(script)), [])  # noqa: E731
     verdict = judge(chat, make)

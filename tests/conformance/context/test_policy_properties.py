@@ -11,11 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roocontext.errors import (
-    BudgetExceeded,
-    RecoveryExhausted,
-    SummaryFailed,
-)
+from roocontext.errors import BudgetExceeded, RecoveryExhausted, SummaryFailed
 from roocontext.log.counting import Budget
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
@@ -96,7 +92,7 @@ def making(chat: Any, room: float, summary: Any, **options: Any) -> Callable[[],
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_laws_hold_after_any_history(memory: Any, name: str) -> None:
+def test_laws_hold_after_any_history(memory, name):
     @examined(
         EXAMPLES,
         history=HISTORIES,
@@ -107,9 +103,7 @@ def test_laws_hold_after_any_history(memory: Any, name: str) -> None:
         summary=ANSWERS,
         limits=LIMITS,
     )
-    def examine(
-        history: Any, policy: Any, aim: str, room: float, system: Any, summary: Any, limits: Budget
-    ) -> None:
+    def examine(history, policy, aim, room, system, summary, limits):
         chat = memory.create()
         play(chat, history)
         make = making(chat, room, summary, policy=policy, limits=limits)
@@ -126,9 +120,9 @@ def test_laws_hold_after_any_history(memory: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_recover_makes_the_request_smaller_or_refuses(memory: Any, name: str) -> None:
+def test_recover_makes_the_request_smaller_or_refuses(memory, name):
     @examined(RECOVERIES, history=HISTORIES, policy=POLICIES[name], summary=ANSWERS)
-    def examine(history: Any, policy: Any, summary: Any) -> None:
+    def examine(history, policy, summary):
         chat = memory.create()
         play(chat, history)
         trial = making(chat, 1.5, summary, policy=policy)()
@@ -146,21 +140,17 @@ def test_recover_makes_the_request_smaller_or_refuses(memory: Any, name: str) ->
     examine()
 
 
-def test_refusal_names_rows_that_no_plan_could_hide(memory: Any) -> None:
+@examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
+def test_refusal_names_rows_that_no_plan_could_hide(memory, history, room):
     """A window that holds what the refusal asks for is enough."""
-
-    @examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
-    def examine(history: Any, room: float) -> None:
-        chat = memory.create()
-        play(chat, history)
-        for policy in ("default", "sliding_window"):
-            refused = refusal_of(making(chat, room, ValueError("boom"), policy=policy)(), chat)
-            if refused is not None:
-                options = {"policy": policy, "limit": refused.needed, "counter": LETTERS}
-                enough = manager(chat, summariser=Scripted(ValueError("boom")), **options)
-                assert enough.preview(chat).tokens_after <= refused.needed
-
-    examine()
+    chat = memory.create()
+    play(chat, history)
+    for policy in ("default", "sliding_window"):
+        refused = refusal_of(making(chat, room, ValueError("boom"), policy=policy)(), chat)
+        if refused is not None:
+            options = {"policy": policy, "limit": refused.needed, "counter": LETTERS}
+            enough = manager(chat, summariser=Scripted(ValueError("boom")), **options)
+            assert enough.preview(chat).tokens_after <= refused.needed
 
 
 def newest(chat: Any) -> dict[int, Any]:

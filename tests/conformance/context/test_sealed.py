@@ -37,7 +37,7 @@ def summarising(**options: Any) -> dict[str, Any]:
 
 
 class TestManage:
-    def test_what_the_model_cannot_read_is_uncovered_newest_first(self, chat: Any) -> None:
+    def test_what_the_model_cannot_read_is_uncovered_newest_first(self, chat):
         first, second = grown(chat)
         said = [one.seq for one in chat.audit() if one.kind is Kind.MESSAGE]
         before = shown(chat)
@@ -60,7 +60,7 @@ class TestManage:
         assert not context.manage(chat).changed
         assert not context.will_manage(chat)
 
-    def test_then_its_own_policy_condenses(self, chat: Any) -> None:
+    def test_then_its_own_policy_condenses(self, chat):
         grown(chat)
         full = manager(chat, CLAUDE, **summarising()).preview(chat).tokens_after
         limit = full * 3 // 4
@@ -81,7 +81,7 @@ class TestManage:
         assert outcome.to_dict()["uncovered"] == list(outcome.uncovered)
         assert chat.request("anthropic", model=CLAUDE)["messages"]
 
-    def test_dry_run_shows_the_full_view_and_writes_nothing(self, chat: Any) -> None:
+    def test_dry_run_shows_the_full_view_and_writes_nothing(self, chat):
         grown(chat)
         head = chat.head()
         outcome = manager(chat, CLAUDE, **summarising()).preview(chat)
@@ -92,7 +92,7 @@ class TestManage:
         assert all(one.compacted is None for one in outcome.view)
         assert chat.head() == head
 
-    def test_run_that_ended_in_between_is_continued(self, chat: Any) -> None:
+    def test_run_that_ended_in_between_is_continued(self, chat):
         first, second = grown(chat)
         chat.uncover(second.covering)
         outcome = manager(chat, CLAUDE, **summarising()).manage(chat)
@@ -105,14 +105,14 @@ class TestManage:
 
     @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("model", [GPT, f"{GPT}-2026-03-05", ""])
-    def test_model_that_can_read_it_keeps_it(self, chat: Any, model: str) -> None:
+    def test_model_that_can_read_it_keeps_it(self, chat, model):
         grown(chat)
         before = shown(chat), chat.head_seq()
         outcome = manager(chat, model, **summarising()).manage(chat)
         assert not outcome.changed
         assert (shown(chat), chat.head_seq()) == before
 
-    def test_models_of_one_group_read_each_others(self, chat: Any) -> None:
+    def test_models_of_one_group_read_each_others(self, chat):
         fill(chat, 7)
         compacted(chat, 1, "gpt-5.6-luna")
         assert not manager(chat, "gpt-5.6-sol", **summarising()).manage(chat).changed
@@ -120,25 +120,25 @@ class TestManage:
         assert (first["type"], first["encrypted_content"]) == ("compaction", "sealed")
         assert manager(chat, "gpt-5.5", **summarising()).manage(chat).uncovered
 
-    def test_readable_one_stays(self, chat: Any) -> None:
+    def test_readable_one_stays(self, chat):
         fill(chat, 7)
         chat.record(claude(readable("All so far."), stop_reason="compaction"))
         assert not manager(chat, GPT, **summarising()).manage(chat).changed
 
-    def test_one_that_a_rewind_took_back_is_no_matter(self, chat: Any) -> None:
+    def test_one_that_a_rewind_took_back_is_no_matter(self, chat):
         fill(chat, 7)
         done = compacted(chat, 1)
         chat.rewind(done.seq)
         assert not manager(chat, CLAUDE, **summarising()).manage(chat).changed
 
-    def test_only_manage_uncovers(self, chat: Any) -> None:
+    def test_only_manage_uncovers(self, chat):
         grown(chat)
         context = manager(chat, CLAUDE, **summarising())
         for run in (context.condense, context.truncate, context.prune):
             assert run(chat).uncovered == ()
         assert not any(one.kind is Kind.UNCOVERING for one in chat.audit())
 
-    def test_what_must_stay_and_does_not_fit_is_refused_with_the_full_view(self, chat: Any) -> None:
+    def test_what_must_stay_and_does_not_fit_is_refused_with_the_full_view(self, chat):
         chat.append("user", WORDS * 50)
         compacted(chat, 1)
         context = manager(chat, CLAUDE, **summarising(limit=100, output=10))
@@ -153,7 +153,7 @@ class TestPolicies:
 
     @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("policy", policies.known())
-    def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
+    def test_sealed_compaction_stays_in_the_view(self, chat, policy):
         fill(chat, 7)
         done = compacted(chat, 1)
         fill(chat, 30)
@@ -164,7 +164,7 @@ class TestPolicies:
         assert outcome.hidden > 5
         assert done.seq in shown(chat)
 
-    def test_readable_one_is_part_of_the_next_summary(self, chat: Any) -> None:
+    def test_readable_one_is_part_of_the_next_summary(self, chat):
         fill(chat, 7)
         done = chat.record(claude(readable("All so far."), text("x")))
         fill(chat, 30)

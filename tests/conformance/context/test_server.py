@@ -43,7 +43,7 @@ def compacted(model: str = CLAUDE) -> dict[str, Any]:
 
 
 class TestOptions:
-    def test_of_anthropic(self, chat: Any) -> None:
+    def test_of_anthropic(self, chat):
         fill(chat, 3)
         outcome = context(chat).manage(chat)
         assert (outcome.status, outcome.changed) == (Status.NOOP, False)
@@ -56,7 +56,7 @@ class TestOptions:
         assert request["betas"] == ["compact-2026-01-12"]
         assert request["messages"]
 
-    def test_of_openai(self, chat: Any) -> None:
+    def test_of_openai(self, chat):
         fill(chat, 3)
         outcome = context(chat, GPT).manage(chat)
         request = chat.request("openai-responses", model=GPT, **outcome.options)
@@ -66,23 +66,23 @@ class TestOptions:
 
     @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("options", [{"limit": 50_000}, {"model": OLD}, {"model": ""}])
-    def test_none_where_the_provider_offers_nothing(self, chat: Any, options: Any) -> None:
+    def test_none_where_the_provider_offers_nothing(self, chat, options):
         fill(chat, 3)
         assert context(chat, **options).manage(chat).options == {}
 
-    def test_none_with_pins(self, chat: Any) -> None:
+    def test_none_with_pins(self, chat):
         fill(chat, 3)
         chat.pin(1)
         assert context(chat).manage(chat).options == {}
         chat.unpin(1)
         assert context(chat).manage(chat).options
 
-    def test_none_of_other_policies_and_other_runs(self, chat: Any) -> None:
+    def test_none_of_other_policies_and_other_runs(self, chat):
         fill(chat, 3)
         assert manager(chat, CLAUDE).manage(chat).options == {}
         assert context(chat).truncate(chat).options == {}
 
-    def test_preview_has_them_too(self, chat: Any) -> None:
+    def test_preview_has_them_too(self, chat):
         fill(chat, 3)
         one = context(chat)
         assert one.preview(chat).options == one.manage(chat).options
@@ -98,16 +98,14 @@ class TestOptions:
             ("anthropic", {"betas": "compact-2026-01-12"}),
         ],
     )
-    def test_request_refuses_those_of_another_provider(
-        self, chat: Any, form: str, options: Any
-    ) -> None:
+    def test_request_refuses_those_of_another_provider(self, chat, form, options):
         fill(chat, 3)
         with pytest.raises(InvalidOption):
             chat.request(form, **options)
 
 
 class TestOverTheThreshold:
-    def test_it_is_left_to_the_provider_once(self, chat: Any) -> None:
+    def test_it_is_left_to_the_provider_once(self, chat):
         fill_up(chat)
         one, head = context(chat), chat.head()
         assert one.will_manage(chat)
@@ -120,7 +118,7 @@ class TestOverTheThreshold:
         assert shown(chat) == [done.seq]
         assert one.manage(chat).detail == ""
 
-    def test_after_a_reply_without_a_compaction_default_acts(self, chat: Any) -> None:
+    def test_after_a_reply_without_a_compaction_default_acts(self, chat):
         fill_up(chat)
         one = context(chat)
         outcome = one.manage(chat)
@@ -135,7 +133,7 @@ class TestOverTheThreshold:
         fill_up(chat)
         assert one.manage(chat).detail == "delegated"
 
-    def test_failed_compaction_is_none(self, chat: Any) -> None:
+    def test_failed_compaction_is_none(self, chat):
         fill_up(chat)
         one = context(chat)
         reply = compacted()
@@ -144,7 +142,7 @@ class TestOverTheThreshold:
         chat.append("user", "Go on.")
         assert one.manage(chat).status is Status.CONDENSED
 
-    def test_with_pins_default_acts(self, chat: Any) -> None:
+    def test_with_pins_default_acts(self, chat):
         fill(chat, 2)
         fill_up(chat)
         chat.pin(1)
@@ -152,12 +150,12 @@ class TestOverTheThreshold:
         assert outcome.status in (Status.CONDENSED, Status.TRUNCATED)
         assert 1 in shown(chat)
 
-    def test_for_a_model_without_it_default_acts(self, chat: Any) -> None:
+    def test_for_a_model_without_it_default_acts(self, chat):
         fill(chat, 2)
         fill_up(chat)
         assert context(chat, OLD).manage(chat).status is Status.CONDENSED
 
-    def test_over_the_window_default_acts(self, chat: Any) -> None:
+    def test_over_the_window_default_acts(self, chat):
         fill(chat, 2)
         fill_up(chat)
         for _ in range(8):

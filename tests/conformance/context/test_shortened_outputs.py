@@ -1,6 +1,7 @@
 """A tool output that is cleared in part: its head and tail stay, and it says what is missing."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kept
 from roocontext.log.forms import forms
-from roocontext.log.plan import CLEARED, SHORTENED, Action
+from roocontext.log.plan import CLEARED, SHORTENED
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
 from support.async_manager import Scripted, manager
@@ -44,7 +45,7 @@ def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
 
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("stored", FORMATS)
-def test_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
+def test_head_and_the_tail_are_sent_in_every_format(chat, stored):
     chat.append("user", "go")
     chat.append(*asking(stored, ("a", "ls")), format=stored)
     (call,) = chat.pending()
@@ -61,7 +62,7 @@ def test_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> N
     assert chat.internals.originals(seq, seq)[0].content == chat.message(seq).content
 
 
-def test_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: Any) -> None:
+def test_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab):
     chat = lab.store.create()
     (seq,) = worked(chat, LONG)
     before = chat.head_seq()
@@ -99,7 +100,7 @@ def test_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: A
     assert chat.verify().ok
 
 
-def test_redaction_empties_the_kept_parts_of_an_output(chat: Any) -> None:
+def test_redaction_empties_the_kept_parts_of_an_output(chat):
     (seq,) = worked(chat, LONG)
     at = chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200))).seq
     chat.redact(seq)
@@ -108,7 +109,7 @@ def test_redaction_empties_the_kept_parts_of_an_output(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_search_of_the_view_finds_the_kept_parts(chat: Any, store: Any) -> None:
+def test_search_of_the_view_finds_the_kept_parts(chat, store):
     text = f"zebra {LONG} walrus {LONG} giraffe"
     (seq,) = worked(chat, text)
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], keep=(20, 20)))
@@ -122,7 +123,7 @@ def test_search_of_the_view_finds_the_kept_parts(chat: Any, store: Any) -> None:
     assert found("walrus", "visible") == []
 
 
-def test_wrong_kept_sizes_are_refused(chat: Any) -> None:
+def test_wrong_kept_sizes_are_refused(chat):
     (seq,) = worked(chat, LONG)
     view = chat.view()
 
@@ -136,25 +137,11 @@ def test_wrong_kept_sizes_are_refused(chat: Any) -> None:
     block = [(seq, 0)]
     everything = Plan.clear(view, block, keep=(len(LONG), 0), compat=True)
     assert f"has {len(LONG)} characters: all" in refused(everything)
+    part = Plan.clear(view, block, keep=(1, 1), compat=True)
     for keeps in ((Kept(seq, 1, 0, 0),), (Kept(seq, 0, 1, 1),) * 2):
-        plan = Plan(
-            head_seq=view.head_seq,
-            action=Action.CLEAR,
-            clears=((seq, 0),),
-            keeps=keeps,
-            compat=True,
-        )
-        assert "does not clear, or twice" in refused(plan)
-    for keeps in (((seq, 0, 1, 1),), (Kept(seq, 0, -1, 1),), (Kept(seq, 0, 1.5, 1),)):
-        refused(
-            Plan(
-                head_seq=view.head_seq,
-                action=Action.CLEAR,
-                clears=((seq, 0),),
-                keeps=keeps,
-                compat=True,
-            )
-        )
+        assert "does not clear, or twice" in refused(replace(part, keeps=keeps))
+    for keep in ((seq, 0, 1, 1), Kept(seq, 0, -1, 1), Kept(seq, 0, 1.5, 1)):
+        refused(replace(part, keeps=(keep,)))
     chat.commit(Plan.clear(view, block, keep=(100, 100)))
     for keep in ((100, 100), (0, 200), (500, 0)):
         plan = Plan.clear(chat.view(), block, keep=keep, compat=True)
@@ -174,7 +161,7 @@ def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", LAWFUL)
 @pytest.mark.parametrize("following", [[], ["and hurry"], ["and hurry", "please"]])
-def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: list[str]) -> None:
+def test_fresh_output_is_never_cleared_whole(chat, policy, following):
     chat.append_many([NewMessage(("user", "assistant")[n % 2], "word " * 40) for n in range(10)])
     large = LONG * 20
     (seq,) = worked(chat, large)
@@ -190,7 +177,7 @@ def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: 
 
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", LAWFUL)
-def test_each_of_several_fresh_outputs_keeps_a_head_and_a_tail(chat: Any, policy: str) -> None:
+def test_each_of_several_fresh_outputs_keeps_a_head_and_a_tail(chat, policy):
     outputs = [LONG * 3, LONG * 20, "short", LONG * 9, LONG]
     rows = worked(chat, *outputs)
     outcome = managed(chat, policy, 20_000)
@@ -210,7 +197,7 @@ def test_each_of_several_fresh_outputs_keeps_a_head_and_a_tail(chat: Any, policy
     assert chat.verify().ok
 
 
-def test_shortened_output_is_cleared_whole_after_the_reply(chat: Any) -> None:
+def test_shortened_output_is_cleared_whole_after_the_reply(chat):
     (seq,) = worked(chat, LONG * 20)
     managed(chat, "default", 20_000)
     assert SHORTENED in output_of(chat, seq)
@@ -221,14 +208,14 @@ def test_shortened_output_is_cleared_whole_after_the_reply(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_request_that_no_head_and_tail_would_fit_is_refused_with_numbers(chat: Any) -> None:
+def test_request_that_no_head_and_tail_would_fit_is_refused_with_numbers(chat):
     worked(chat, *[LONG] * 40)
     with pytest.raises(BudgetExceeded) as caught:
         managed(chat, "default", 8_000)
     assert caught.value.needed > 8_000
 
 
-def test_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -> None:
+def test_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat):
     said = [
         one.seq
         for one in chat.append_many(
@@ -243,7 +230,7 @@ def test_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -> No
     assert len(output_of(chat, seq)) > 2_000
 
 
-def test_result_that_came_while_the_reply_was_made_is_fresh(chat: Any) -> None:
+def test_result_that_came_while_the_reply_was_made_is_fresh(chat):
     (seq,) = worked(chat, LONG * 20)
     chat.append("assistant", "word " * 20, asked_at=seq - 1)
     chat.append("user", "next")

@@ -29,7 +29,7 @@ def gauge_of(chat: Any, **options: Any) -> Any:
 
 
 class TestTokens:
-    def test_of_a_sealed_one_are_those_reported_for_it(self, chat: Any) -> None:
+    def test_of_a_sealed_one_are_those_reported_for_it(self, chat):
         fill(chat, 6)
         usage = {
             "input_tokens": 900,
@@ -44,7 +44,7 @@ class TestTokens:
         assert chat.tokens(COUNTER) == cost(SAID, format="openai-responses") + 123
         assert counts_of(chat, COUNTER)[done.seq] == chat.tokens(COUNTER)
 
-    def test_of_one_made_on_demand_are_the_output_of_its_call(self, chat: Any) -> None:
+    def test_of_one_made_on_demand_are_the_output_of_its_call(self, chat):
         fill(chat, 6)
         usage = {"input_tokens": 900, "output_tokens": 77, "input_tokens_details": {}}
         chat.record(
@@ -52,19 +52,19 @@ class TestTokens:
         )
         assert chat.tokens(COUNTER) == 77
 
-    def test_of_a_sealed_one_without_a_report_are_estimated(self, chat: Any) -> None:
+    def test_of_a_sealed_one_without_a_report_are_estimated(self, chat):
         fill(chat, 6)
         done = chat.record(gpt(SEALED, SAID))
         counted = counts_of(chat, COUNTER)[done.seq]
         assert counted == cost(SAID, format="openai-responses") + 2_800 * 3 // 16
 
-    def test_of_a_readable_one_are_those_of_its_text(self, chat: Any) -> None:
+    def test_of_a_readable_one_are_those_of_its_text(self, chat):
         fill(chat, 6)
         block = {"type": "compaction", "content": WORDS, "encrypted_content": "x" * 3_000}
         chat.record(claude(block, text("Done.")))
         assert chat.tokens(COUNTER) == cost(text(WORDS)) + cost(text("Done."))
 
-    def test_are_not_of_one_that_is_not_in_effect(self, chat: Any) -> None:
+    def test_are_not_of_one_that_is_not_in_effect(self, chat):
         fill(chat, 6)
         before = chat.tokens(COUNTER)
         block = {"type": "compaction", "content": WORDS}
@@ -87,7 +87,7 @@ class TestTokens:
         "reply",
         [claude({"type": "compaction", "content": WORDS}, text("Done.")), gpt(SEALED, SAID)],
     )
-    def test_are_those_of_the_roles_in_the_usage(self, chat: Any, reply: Any) -> None:
+    def test_are_those_of_the_roles_in_the_usage(self, chat, reply):
         fill(chat, 6)
         done = chat.record(reply)
         for _ in range(2):
@@ -96,7 +96,7 @@ class TestTokens:
             chat.uncover(done.covering)
 
     @pytest.mark.parametrize("reports", [False, True])
-    def test_are_exact_unless_they_are_estimated(self, chat: Any, reports: bool) -> None:
+    def test_are_exact_unless_they_are_estimated(self, chat, reports):
         fill(chat, 6)
         context = manager(chat, GPT, limit=100_000, counter=COUNTER)
         iterations = [{"type": "compaction", "input_tokens": 800, "output_tokens": 123}]
@@ -117,7 +117,7 @@ class TestTokens:
         assert gauge_of(chat).exact
         assert context.manage(chat).exact
 
-    def test_go_with_a_redaction_of_the_message(self, chat: Any) -> None:
+    def test_go_with_a_redaction_of_the_message(self, chat):
         fill(chat, 6)
         done = chat.record(claude({"type": "compaction", "content": WORDS}, text("Done.")))
         assert chat.tokens(COUNTER) > 10
@@ -127,7 +127,7 @@ class TestTokens:
 
 
 class TestDrift:
-    def test_last_request_of_the_call_is_compared(self, chat: Any) -> None:
+    def test_last_request_of_the_call_is_compared(self, chat):
         fill(chat, 40)
         chat.append("user", "Go on.")
         block, spoken = {"type": "compaction", "content": WORDS}, text("Done.")
@@ -148,7 +148,7 @@ class TestDrift:
         (row,) = usage_of(chat, "gpt-4o").models
         assert (row.input, row.ratio) == (2_060, found.ratio)
 
-    def test_report_of_both_views_is_not_compared(self, chat: Any) -> None:
+    def test_report_of_both_views_is_not_compared(self, chat):
         fill(chat, 40)
         usage = {"input_tokens": 2_000, "output_tokens": 5, "input_tokens_details": {}}
         chat.record(gpt(SEALED, SAID, usage=usage))
@@ -156,7 +156,7 @@ class TestDrift:
         context.manage(chat)
         assert context.drift(chat) == {}
 
-    def test_call_that_only_compacted_had_read_the_whole_view(self, chat: Any) -> None:
+    def test_call_that_only_compacted_had_read_the_whole_view(self, chat):
         fill(chat, 40)
         before = chat.tokens(COUNTER)
         usage = {"input_tokens": before, "output_tokens": 5}
@@ -183,14 +183,14 @@ class TestThinking:
         return chat.record(reply, request)
 
     @pytest.mark.parametrize("meanwhile", [False, True])
-    def test_stays_after_its_own_compaction(self, chat: Any, meanwhile: bool) -> None:
+    def test_stays_after_its_own_compaction(self, chat, meanwhile):
         fill(chat, 7)
         self.record(chat, self.THOUGHT, text("Done."), meanwhile=meanwhile)
         chat.append("user", "And?")
         assert "signature" in self.sent(chat)
         assert "compaction" in self.sent(chat)
 
-    def test_goes_when_its_compaction_is_uncovered(self, chat: Any) -> None:
+    def test_goes_when_its_compaction_is_uncovered(self, chat):
         fill(chat, 7)
         done = self.record(chat, self.THOUGHT, text("Done."))
         chat.append("user", "And?")

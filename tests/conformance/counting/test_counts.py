@@ -13,13 +13,6 @@ from support.dialogue import counts_of, fill, keep_estimate, seqs, shown, state,
 USED = {"input_tokens": 40, "output_tokens": 2}
 
 
-def tags(chat):
-    return {
-        row.message.seq: (row.condense_parent, row.truncation_parent)
-        for row in chat.internals.live()
-    }
-
-
 def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
     said = fill(chat, 8)
     condensed = chat.commit(Plan.condense(chat.view(), said[1:4], "S")).compaction_id
@@ -27,7 +20,8 @@ def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
     cut = chat.commit(Plan.truncate(view, seqs(view)[:3])).compaction_id
     chat.append("user", "taken back")
     chat.rewind(to=chat.head_seq() - 1)
-    found = tags(chat)
+    live = {row.message.seq: row for row in chat.internals.live()}
+    found = {seq: (row.condense_parent, row.truncation_parent) for seq, row in live.items()}
     assert [found[seq] for seq in said[:5]] == [
         (None, cut),
         *[(condensed, None)] * 3,

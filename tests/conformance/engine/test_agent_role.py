@@ -77,7 +77,7 @@ def everything(store: Store, name: str = "one") -> Session:
     return chat
 
 
-def test_guide_shows_what_the_command_prints() -> None:
+def test_guide_shows_what_the_command_prints():
     assert grants("agent", erase=False) == GRANTS
 
 
@@ -90,7 +90,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("erase", [True, False])
-def test_printed_grants_are_enough_for_every_call(role: Role, *, erase: bool) -> None:
+def test_printed_grants_are_enough_for_every_call(role, *, erase):
     """Each call has a session in which it has something to do.
 
     The right to erase takes no other right away.
@@ -115,7 +115,7 @@ def test_printed_grants_are_enough_for_every_call(role: Role, *, erase: bool) ->
     assert refused == REFUSED & {*asked}
 
 
-def test_role_in_grants_is_quoted() -> None:
+def test_role_in_grants_is_quoted():
     for role, quoted in {'Ann"s': '"Ann""s"', "user": '"user"'}.items():
         assert all(line.endswith(f" TO {quoted};") for line in grants(role))
 
@@ -138,9 +138,7 @@ VIEWS = {"messages", "effective_history"}
     [one for one in RIGHTS if one[1] not in VIEWS],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_error_names_the_table_of_a_right_that_is_missing(
-    limited: Role, right: str, table: str, granted: Any
-) -> None:
+def test_error_names_the_table_of_a_right_that_is_missing(limited, right, table, granted):
     limited.may(*granted)
     with pytest.raises(StoreReadOnly) as caught, Store.open(limited.url, upgrade=False) as store:
         everything(store, f"{right} {table}")
@@ -149,7 +147,7 @@ def test_error_names_the_table_of_a_right_that_is_missing(
     assert "GRANT" in caught.value.advice
 
 
-def test_views_can_be_read(role: Role) -> None:
+def test_views_can_be_read(role):
     role.may(*GRANTS)
     for view in VIEWS:
         assert role.asked(f"SELECT count(*) FROM {view}") == (0,)

@@ -9,11 +9,7 @@ import psycopg
 import pytest
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.errors import (
-    SessionPurged,
-    StoreUnavailable,
-    TurnTaken,
-)
+from roocontext.errors import SessionPurged, StoreUnavailable, TurnTaken
 from roocontext.store.proof.verify import PAGE
 from support.postgres_server import lock_waits
 
@@ -29,7 +25,7 @@ def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
         yield lab
 
 
-def test_redaction_during_verify_is_no_forgery(room: Any) -> None:
+def test_redaction_during_verify_is_no_forgery(room):
     chat = room.store.create()
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
     last = PAGE + 100
@@ -56,7 +52,7 @@ class Redacting:
         return len(str(content))
 
 
-def test_count_of_a_message_redacted_meanwhile_is_not_stored(room: Any) -> None:
+def test_count_of_a_message_redacted_meanwhile_is_not_stored(room):
     chat = room.store.create()
     secret = chat.append("user", "a long secret").seq
     counter = Redacting(chat, secret)
@@ -64,7 +60,7 @@ def test_count_of_a_message_redacted_meanwhile_is_not_stored(room: Any) -> None:
     assert chat.tokens(counter) == len(str(chat.view().messages[0].content))
 
 
-def test_purge_during_verify_and_audit_is_a_typed_error(room: Any) -> None:
+def test_purge_during_verify_and_audit_is_a_typed_error(room):
     chat = room.store.create()
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
     entries = chat.audit()
@@ -75,7 +71,7 @@ def test_purge_during_verify_and_audit_is_a_typed_error(room: Any) -> None:
         list(entries)
 
 
-def test_damaged_spans_are_found_in_a_busy_session(room: Any) -> None:
+def test_damaged_spans_are_found_in_a_busy_session(room):
     chat = room.store.create("s")
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
     room.sql("UPDATE spans SET rewound_by = 1 WHERE session_id = 's'")
@@ -84,9 +80,7 @@ def test_damaged_spans_are_found_in_a_busy_session(room: Any) -> None:
     assert "spans" in found.problem
 
 
-def test_erasure_that_was_held_up_can_be_finished(
-    opened: Callable[..., Any],
-) -> None:
+def test_erasure_that_was_held_up_can_be_finished(opened):
     with opened("file", "sync") as lab:
         chat = lab.store.create()
         chat.append("user", "TOPSECRET " * 50)
@@ -100,7 +94,7 @@ def test_erasure_that_was_held_up_can_be_finished(
                 assert b"TOPSECRET" not in file.read()
 
 
-def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
+def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url):
     with Store.open(postgres_url, lock_timeout=0.04) as store:
         store.sessions()
         chat = store.create()
@@ -115,7 +109,7 @@ def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> 
         assert chat.verify().ok
 
 
-def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url: str) -> None:
+def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url):
     with Store.open(postgres_url) as store, ExitStack() as stack:
         chat = store.create("s")
         stack.enter_context(chat.turn(holder="first"))

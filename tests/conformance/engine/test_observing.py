@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ class Faulty:
         raise KeyError(f"{SECRET} {operation.name}")
 
 
-def test_operation_is_told_with_its_name_session_and_counts(leg: Any, opened: Any) -> None:
+def test_operation_is_told_with_its_name_session_and_counts(leg, opened):
     listener = Listener()
     with opened(*leg, observer=listener) as lab:
         chat = lab.store.create("one", title="a title")
@@ -87,9 +86,7 @@ def test_operation_is_told_with_its_name_session_and_counts(leg: Any, opened: An
     assert SECRET not in repr(listener.done)
 
 
-def test_faults_of_an_observer_harm_no_operation(
-    leg: Any, opened: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_faults_of_an_observer_harm_no_operation(leg, opened, caplog):
     with caplog.at_level(logging.WARNING), opened(*leg, observer=Faulty()) as lab:
         chat = lab.store.create()
         assert chat.append("user", "hello").seq == 1
@@ -104,12 +101,12 @@ def test_faults_of_an_observer_harm_no_operation(
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("observer", [1, "otel", object(), lambda _: None])
-def test_observer_without_its_methods_is_refused(leg: Any, observer: Any) -> None:
+def test_observer_without_its_methods_is_refused(leg, observer):
     with pytest.raises(InvalidOption, match="started and finished"):
         Store.open(":memory:", observer=observer)
 
 
-def test_usage_of_recorded_replies_is_told_once(leg: Any, opened: Any) -> None:
+def test_usage_of_recorded_replies_is_told_once(leg, opened):
     listener = Listener()
     with opened(*leg, observer=listener) as lab:
         chat = lab.store.create()
@@ -126,7 +123,7 @@ def test_usage_of_recorded_replies_is_told_once(leg: Any, opened: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"], indirect=True)
-def test_wait_for_another_writer_is_told(engine: str, opened: Any) -> None:
+def test_wait_for_another_writer_is_told(engine, opened):
     listener, is_locked, may_end = Listener(), threading.Event(), threading.Event()
 
     def lock(tx: Any) -> None:
@@ -149,7 +146,7 @@ def test_wait_for_another_writer_is_told(engine: str, opened: Any) -> None:
     assert 0 < free.lock_wait < waited.lock_wait
 
 
-def test_wait_for_a_connection_is_told(postgres_url: str) -> None:
+def test_wait_for_a_connection_is_told(postgres_url):
     listener = Listener()
     with Store.open(
         postgres_url, observer=listener, pool_size=1, max_overflow=0, pool_timeout=30
@@ -163,7 +160,7 @@ def test_wait_for_a_connection_is_told(postgres_url: str) -> None:
         assert listener.last("sessions").connection_wait > 0.1
 
 
-def test_manager_is_told_with_its_tokens(leg: Any, opened: Any) -> None:
+def test_manager_is_told_with_its_tokens(leg, opened):
     listener = Listener()
     with opened(leg[0], "sync", observer=listener) as lab:
         chat = lab.store.create("one")
@@ -211,7 +208,7 @@ class Exported:
         ]
 
 
-def test_spans_have_the_names_of_the_conventions(leg: Any, opened: Any) -> None:
+def test_spans_have_the_names_of_the_conventions(leg, opened):
     exported = Exported()
     with opened(*leg, observer=exported.observer) as lab:
         chat = lab.store.create("one")
@@ -251,7 +248,7 @@ def test_spans_have_the_names_of_the_conventions(leg: Any, opened: Any) -> None:
 
 
 @pytest.mark.one_leg
-def test_token_usage_can_be_left_to_another_instrumentation(leg: Any) -> None:
+def test_token_usage_can_be_left_to_another_instrumentation(leg):
     exported = Exported(token_usage=False)
     with Store.open(":memory:", observer=exported.observer) as store:
         store.create().append("assistant", "a", model="m", usage=USAGE)
@@ -259,7 +256,7 @@ def test_token_usage_can_be_left_to_another_instrumentation(leg: Any) -> None:
 
 
 @pytest.mark.one_leg
-def test_spans_of_async_operations_belong_to_the_callers_span(leg: Any, tmp_path: Path) -> None:
+def test_spans_of_async_operations_belong_to_the_callers_span(leg, tmp_path):
     exported = Exported()
     tracer = exported.tracers.get_tracer("service")
 
@@ -289,7 +286,7 @@ def test_spans_of_async_operations_belong_to_the_callers_span(leg: Any, tmp_path
 # Health checks
 
 
-def test_ping_of_a_closed_store_is_refused(tmp_path: Path, postgres_url: str) -> None:
+def test_ping_of_a_closed_store_is_refused(tmp_path, postgres_url):
     for url in (tmp_path / "store.db", postgres_url):
         store = Store.open(url)
         store.close()
@@ -297,7 +294,7 @@ def test_ping_of_a_closed_store_is_refused(tmp_path: Path, postgres_url: str) ->
             store.ping()
 
 
-def test_ping_notices_a_schema_that_no_longer_supports_this_release(lab: Any) -> None:
+def test_ping_notices_a_schema_that_no_longer_supports_this_release(lab):
     lab.store.ping()
     lab.sql("UPDATE roocontext_version SET version_num = '0009'")
     lab.store.ping()
@@ -306,7 +303,7 @@ def test_ping_notices_a_schema_that_no_longer_supports_this_release(lab: Any) ->
         lab.store.ping()
 
 
-def test_ping_that_is_not_answered_ends_in_time(postgres_url: str) -> None:
+def test_ping_that_is_not_answered_ends_in_time(postgres_url):
     with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
         hanging, may_end = threading.Event(), threading.Event()
 
@@ -331,7 +328,7 @@ def test_ping_that_is_not_answered_ends_in_time(postgres_url: str) -> None:
         store.ping(timeout=60)
 
 
-def test_ping_without_a_free_connection_says_so(postgres_url: str) -> None:
+def test_ping_without_a_free_connection_says_so(postgres_url):
     with Store.open(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.1) as store:
         with store._database.read(), pytest.raises(PoolExhausted):
             store.ping()
@@ -340,6 +337,6 @@ def test_ping_without_a_free_connection_says_so(postgres_url: str) -> None:
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("timeout", [-1, "1", None, float("nan")])
-def test_ping_with_a_wrong_timeout_is_refused(leg: Any, timeout: Any) -> None:
+def test_ping_with_a_wrong_timeout_is_refused(leg, timeout):
     with Store.open(":memory:") as store, pytest.raises(InvalidOption):
         store.ping(timeout=timeout)

@@ -53,13 +53,11 @@ def stores(secured: Secured) -> Iterator[Stores]:
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_calls_with_another_owners_id_are_as_if_there_were_no_session(
-    stores: Stores, *, archived: bool
-) -> None:
+def test_calls_with_another_owners_id_are_as_if_there_were_no_session(stores, *, archived):
     attack(stores, archived=archived)
 
 
-def test_no_plain_statement_reaches_another_owners_row(secured: Secured, stores: Stores) -> None:
+def test_no_plain_statement_reaches_another_owners_row(secured, stores):
     theirs(stores)
     stores.mallory.create("mine").append("user", "hello")
     stores.mallory.index()
@@ -85,7 +83,7 @@ def test_no_plain_statement_reaches_another_owners_row(secured: Secured, stores:
             secured.role.asked(insert, owner="mallory")
 
 
-def test_statements_of_the_store_need_the_policies_alone(secured: Secured, stores: Stores) -> None:
+def test_statements_of_the_store_need_the_policies_alone(secured, stores):
     """Whatever condition a statement lacks, the server adds."""
     theirs(stores)
     forgetful = stores.mallory._database
@@ -96,13 +94,13 @@ def test_statements_of_the_store_need_the_policies_alone(secured: Secured, store
         stores.mallory.session(ID)
 
 
-def test_store_without_an_owner_is_refused(secured: Secured) -> None:
+def test_store_without_an_owner_is_refused(secured):
     with pytest.raises(InvalidOption) as refused, secured.open(None):
         pass
     assert refused.value.facts["name"] == "owner"
 
 
-def test_administrator_sees_all(secured: Secured) -> None:
+def test_administrator_sees_all(secured):
     secure(secured.url, administrator=secured.role.name)
     with secured.open("acme") as acme, secured.open(None) as everyone:
         acme.create("one").append("user", "hello")
@@ -121,10 +119,7 @@ def is_cluster(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--distributed"))
 
 
-def test_search_needs_the_right_to_execute_its_function(
-    secured: Secured,
-    is_cluster: bool,
-) -> None:
+def test_search_needs_the_right_to_execute_its_function(secured, is_cluster):
     secured.role.may("REVOKE EXECUTE ON FUNCTION roocontext_matches_v1(tsquery) FROM agent")
     with secured.open("acme") as acme:
         if is_cluster:
@@ -141,7 +136,7 @@ FILL = """
 """
 
 
-def test_search_uses_the_index(secured: Secured, is_cluster: bool) -> None:
+def test_search_uses_the_index(secured, is_cluster):
     """The owner of the tables is subject to policies too, and reads the index all the same."""
     role = secured.role
     for table in TABLES:
@@ -168,7 +163,7 @@ def test_search_uses_the_index(secured: Secured, is_cluster: bool) -> None:
     assert role.asked("SELECT count(*) FROM roocontext_matches_v1('hello')", owner="other") == (0,)
 
 
-def test_every_table_with_a_session_is_secured(secured: Secured) -> None:
+def test_every_table_with_a_session_is_secured(secured):
     with psycopg.connect(secured.url.replace("+psycopg", "")) as connection:
         rows = connection.execute(
             "SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
@@ -178,7 +173,7 @@ def test_every_table_with_a_session_is_secured(secured: Secured) -> None:
         assert sorted(name for (name,) in rows) == sorted(TABLES)
 
 
-def test_only_the_schema_of_the_store_is_secured_whatever_its_name(postgres_url: str) -> None:
+def test_only_the_schema_of_the_store_is_secured_whatever_its_name(postgres_url):
     names = ["agents", "Agents", "my agents"]
     plain = make_url(postgres_url).set(drivername="postgresql")
     with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as owner:
@@ -198,7 +193,7 @@ def test_only_the_schema_of_the_store_is_secured_whatever_its_name(postgres_url:
             owner.execute(f'DROP SCHEMA "{name}" CASCADE')
 
 
-def test_dry_run_changes_nothing(postgres_url: str) -> None:
+def test_dry_run_changes_nothing(postgres_url):
     planned = secure(postgres_url, dry_run=True)
     assert planned.dry_run
     with psycopg.connect(postgres_url.replace("+psycopg", "")) as connection:
@@ -208,7 +203,7 @@ def test_dry_run_changes_nothing(postgres_url: str) -> None:
     assert secure(postgres_url).steps == planned.steps
 
 
-def test_file_is_refused(tmp_path: Any) -> None:
+def test_file_is_refused(tmp_path):
     Store.open(tmp_path / "store.db").close()
     with pytest.raises(InvalidOption):
         secure(tmp_path / "store.db")

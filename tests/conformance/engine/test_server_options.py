@@ -73,8 +73,8 @@ def _write_in_all_ways(chat: Session) -> None:
 @pytest.mark.parametrize(("durability", "commit"), [("full", "on"), ("normal", "off")])
 @pytest.mark.parametrize("default", ["on", "off"])
 def test_durability_and_lock_timeout_are_set_for_each_write(
-    postgres: Any, admin: Any, postgres_url: str, durability: Any, commit: str, default: str
-) -> None:
+    postgres, admin, postgres_url, durability, commit, default
+):
     name = make_url(postgres_url).database
     admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = {default}")
     with Store.open(postgres_url, durability=durability, lock_timeout=2.5) as store:
@@ -85,9 +85,7 @@ def test_durability_and_lock_timeout_are_set_for_each_write(
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_texts_are_unicode_whatever_encoding_clients_have(
-    postgres: Any, encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_unicode_whatever_encoding_clients_have(postgres, encoding, monkeypatch):
     monkeypatch.setenv("PGCLIENTENCODING", encoding)
     url = postgres.empty()
     with Store.open(url) as store:
@@ -96,7 +94,7 @@ def test_texts_are_unicode_whatever_encoding_clients_have(
     postgres.drop(url)
 
 
-def test_numbers_are_whole_whatever_an_application_makes_of_them(postgres_url: str) -> None:
+def test_numbers_are_whole_whatever_an_application_makes_of_them(postgres_url):
     psycopg.adapters.register_loader("numeric", FloatLoader)
     try:
         with Store.open(postgres_url) as store:
@@ -106,7 +104,7 @@ def test_numbers_are_whole_whatever_an_application_makes_of_them(postgres_url: s
         psycopg.adapters.register_loader("numeric", NumericLoader)
 
 
-def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:
+def test_write_waits_for_the_lock_timeout(postgres_url):
     with Store.open(postgres_url, lock_timeout=0.1) as store:
         chat = store.create("held")
         with psycopg.connect(postgres_url) as other:
@@ -118,7 +116,7 @@ def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:
         assert chat.append("user", "now").seq == 1
 
 
-def test_store_is_created_on_a_server_that_quotes_all_names(postgres: Any) -> None:
+def test_store_is_created_on_a_server_that_quotes_all_names(postgres):
     url = postgres.empty()
     quoting = make_url(url).update_query_dict({"options": "-c quote_all_identifiers=on"})
     with Store.open(quoting) as store:
@@ -126,7 +124,7 @@ def test_store_is_created_on_a_server_that_quotes_all_names(postgres: Any) -> No
     postgres.drop(url)
 
 
-def test_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
+def test_upgrade_is_waited_for_as_long_as_it_takes(postgres):
     url = postgres.empty()
     with ThreadPoolExecutor(1) as threads, psycopg.connect(url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [migrate._UPGRADE_LOCK])
@@ -138,9 +136,7 @@ def test_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
     postgres.drop(url)
 
 
-def test_statements_of_the_caller_come_with_each_transaction(
-    postgres: Any, admin: Any, postgres_url: str
-) -> None:
+def test_statements_of_the_caller_come_with_each_transaction(postgres, admin, postgres_url):
     tenant = "SELECT set_config('app.tenant', $1, true)"
     on_begin = ["SELECT 1", (tenant, ["acme"]), *PASSED_ON]
     with Store.open(postgres_url, on_begin=on_begin, statement_timeout=7) as store:
@@ -159,7 +155,7 @@ def test_statements_of_the_caller_come_with_each_transaction(
         assert read.single(lambda tx: tx.command("SHOW statement_timeout")) == ("0",)
 
 
-def test_append_works_on_a_server_without_the_function(postgres_url: str) -> None:
+def test_append_works_on_a_server_without_the_function(postgres_url):
     with Store.open(postgres_url) as store:
         chat = store.create("s")
         with psycopg.connect(postgres_url) as owner:
@@ -178,26 +174,26 @@ def test_append_works_on_a_server_without_the_function(postgres_url: str) -> Non
     ],
     ids=str,
 )
-def test_wrong_options_are_refused(postgres_url: str, options: dict[str, Any]) -> None:
+def test_wrong_options_are_refused(postgres_url, options):
     with pytest.raises(InvalidOption) as refused:
         Store.open(postgres_url, **options)
     assert refused.value.name in options
 
 
-def test_options_of_servers_are_refused_on_sqlite() -> None:
+def test_options_of_servers_are_refused_on_sqlite():
     for option in ({"statement_timeout": 1}, {"prepare": False}, {"on_begin": ["SELECT 1"]}):
         with pytest.raises(InvalidOption, match="not of SQLite"):
             Store.open(":memory:", **option)
 
 
 @pytest.mark.parametrize("option", ["nonsense=1", "prepare_threshold=0", "autocommit=false"])
-def test_unknown_driver_option_in_the_url_is_refused(option: str) -> None:
+def test_unknown_driver_option_in_the_url_is_refused(option):
     with pytest.raises(InvalidOption, match=option.partition("=")[0]):
         Store.open(f"postgresql://127.0.0.1:1/x?{option}")
 
 
 @pytest.mark.parametrize("prepare", [None, True, False])
-def test_prepare_option_decides_if_statements_are_prepared(postgres_url: str, prepare: Any) -> None:
+def test_prepare_option_decides_if_statements_are_prepared(postgres_url, prepare):
     with Store.open(postgres_url, prepare=prepare) as store:
         for _ in range(20):
             store.sessions()
@@ -206,9 +202,7 @@ def test_prepare_option_decides_if_statements_are_prepared(postgres_url: str, pr
     assert (prepared > 0) is (prepare is not False)
 
 
-def test_pooler_is_left_without_prepared_statements_or_settings(
-    postgres: Any, admin: Any, postgres_url: str
-) -> None:
+def test_pooler_is_left_without_prepared_statements_or_settings(postgres, admin, postgres_url):
     for bouncer in bouncers():
         with pooled(bouncer, postgres_url, connections=2) as url:
             _write_fully_and_lazily(url)

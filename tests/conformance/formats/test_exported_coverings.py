@@ -44,12 +44,12 @@ def sent_by_roo(store: Any, chat: Any, folder: Path) -> list[str]:
     return texts(since_summary_2026(effective_2026(json.loads(api.read_text()))))
 
 
-def test_readable_one_is_a_summary_of_roo(store: Any, chat: Any, tmp_path: Path) -> None:
+def test_readable_one_is_a_summary_of_roo(store, chat, tmp_path):
     compacted(chat, is_sealed=False)
     assert sent_by_roo(store, chat, tmp_path) == [KEPT, "Done.", "And then?"]
 
 
-def test_sealed_one_hides_nothing_from_roo(store: Any, chat: Any, tmp_path: Path) -> None:
+def test_sealed_one_hides_nothing_from_roo(store, chat, tmp_path):
     compacted(chat, is_sealed=True)
     sent = sent_by_roo(store, chat, tmp_path)
     assert [one.split(" a ")[0] for one in sent[:2]] == ["message 0", "message 1"]
@@ -57,7 +57,7 @@ def test_sealed_one_hides_nothing_from_roo(store: Any, chat: Any, tmp_path: Path
     assert len(sent) == 7
 
 
-def test_one_that_was_uncovered_is_not_exported(store: Any, chat: Any, tmp_path: Path) -> None:
+def test_one_that_was_uncovered_is_not_exported(store, chat, tmp_path):
     done = compacted(chat, is_sealed=False)
     chat.uncover(done.covering)
     sent = sent_by_roo(store, chat, tmp_path / "roo")
@@ -66,7 +66,7 @@ def test_one_that_was_uncovered_is_not_exported(store: Any, chat: Any, tmp_path:
     assert KEPT not in file.read_text()
 
 
-def test_readable_one_is_a_boundary_of_claude_code(store: Any, chat: Any, tmp_path: Path) -> None:
+def test_readable_one_is_a_boundary_of_claude_code(store, chat, tmp_path):
     compacted(chat, is_sealed=False)
     (file,) = written(store, chat, "claude-code", tmp_path)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -79,9 +79,7 @@ def test_readable_one_is_a_boundary_of_claude_code(store: Any, chat: Any, tmp_pa
     assert question["message"]["content"] == "And then?"
 
 
-def test_sealed_one_cannot_be_exported_to_claude_code(
-    store: Any, chat: Any, tmp_path: Path
-) -> None:
+def test_sealed_one_cannot_be_exported_to_claude_code(store, chat, tmp_path):
     done = compacted(chat, is_sealed=True)
     with pytest.raises(SummarySealed):
         written(store, chat, "claude-code", tmp_path)

@@ -47,44 +47,40 @@ def pairs(contents: list[Any]) -> list[tuple[str, str]]:
     return [(one["name"], outputs[one["id"]]) for one in calls]
 
 
-@pytest.mark.parametrize("to", FORMATS)
-def test_results_whose_call_has_no_id_answer_it(store, tmp_path, to):
-    chat = store.create()
-    chat.append_many([gemini("user", {"text": "go"}), gemini("model", asked("f"), asked("g"))])
-    # As the program's checkpoints have them: the results have an id, and the calls have none.
-    chat.append_many(
+# As the program's checkpoints have them: the results have an id, and the calls have none.
+WITHOUT_IDS = {
+    "one result in a message": (
         [
+            gemini("model", asked("f"), asked("g")),
             gemini("user", answered("g", "of g", id="g-1"), answers=(2, 1)),
             gemini("user", answered("f", "of f", id="f-1"), answers=(2, 0)),
             gemini("model", asked("f")),
             gemini("user", answered("f", "of f again", id="f-2"), answers=(5, 0)),
             gemini("model", asked("f")),
             gemini("user", answered("f", "by name")),
-        ]
-    )
-    contents = content_of(store, chat, to, tmp_path)
-    assert pairs(contents) == [
-        *(("f", "of f"), ("g", "of g"), ("f", "of f again"), ("f", "by name")),
-    ]
-
-
-@pytest.mark.parametrize("to", FORMATS)
-def test_several_results_in_one_message_answer_calls_without_ids(store, tmp_path, to):
-    chat = store.create()
-    chat.append_many(
+        ],
+        [("f", "of f"), ("g", "of g"), ("f", "of f again"), ("f", "by name")],
+    ),
+    "several results in a message": (
         [
-            gemini("user", {"text": "go"}),
             gemini("model", asked("f"), asked("g"), asked("f")),
             gemini(
                 "user",
-                answered("f", "first", id="x-1"),
-                answered("f", "second", id="x-2"),
+                *(answered("f", said, id=f"x-{said}") for said in ("first", "second")),
                 answered("g", "of g", id="x-3"),
             ),
-        ]
-    )
-    contents = content_of(store, chat, to, tmp_path)
-    assert pairs(contents) == [("f", "first"), ("g", "of g"), ("f", "second")]
+        ],
+        [("f", "first"), ("g", "of g"), ("f", "second")],
+    ),
+}
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize(("rows", "expected"), WITHOUT_IDS.values(), ids=WITHOUT_IDS)
+def test_results_answer_calls_without_ids(store, tmp_path, to, rows, expected):
+    chat = store.create()
+    chat.append_many([gemini("user", {"text": "go"}), *rows])
+    assert pairs(content_of(store, chat, to, tmp_path)) == expected
 
 
 @pytest.mark.parametrize("to", FORMATS)

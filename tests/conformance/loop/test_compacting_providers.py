@@ -119,7 +119,7 @@ def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
 @wires
 @pytest.mark.values_on_one_leg
 class TestEachForm:
-    def test_while_the_session_waits_for_the_user(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_while_the_session_waits_for_the_user(self, chat, server, wire):
         talk(chat, wire.model)
         wire.speaks(server, chat)
         assert chat.waits_for() == "user"
@@ -129,7 +129,7 @@ class TestEachForm:
         assert chat.waits_for() == "user"
         check_gauge(server, chat, wire)
 
-    def test_message_that_arrives_meanwhile(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_message_that_arrives_meanwhile(self, chat, server, wire):
         talk(chat, wire.model)
         request = chat.request(wire.form, model=wire.model, compact=wire.on_demand)
         late: list[int] = []
@@ -145,9 +145,7 @@ class TestEachForm:
         assert abs(counted - server.read[-1]) <= server.read[-1] / 10
 
     @pytest.mark.parametrize("scene", everyday(["twice"], ["twice", "late", "waiting"]))
-    def test_switch_of_the_provider_and_back_after(
-        self, chat: Any, server: Any, wire: Wire, scene: str
-    ) -> None:
+    def test_switch_of_the_provider_and_back_after(self, chat, server, wire, scene):
         talk(chat, wire.model)
         if scene == "waiting":
             wire.speaks(server, chat)
@@ -166,7 +164,7 @@ class TestEachForm:
             assert done.seq not in shown(chat)
         switch_and_back(server, chat, wire)
 
-    def test_rewind_undo_and_fork_across_it(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_rewind_undo_and_fork_across_it(self, chat, server, wire):
         talk(chat, wire.model)
         before, full = shown(chat), gauge(chat)
         done = wire.compacts(server, chat)
@@ -189,9 +187,7 @@ class TestEachForm:
 
 
 @pytest.mark.parametrize("scene", ["failed", "paused"])
-def test_switch_of_the_provider_and_back_after_a_compaction_that(
-    chat: Any, server: Any, scene: str
-) -> None:
+def test_switch_of_the_provider_and_back_after_a_compaction_that(chat, server, scene):
     talk(chat, CLAUDE)
     server.compact = "failed" if scene == "failed" else "normal"
     ANTHROPIC.compacts(
@@ -200,7 +196,7 @@ def test_switch_of_the_provider_and_back_after_a_compaction_that(
     switch_and_back(server, chat, ANTHROPIC)
 
 
-def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:
+def test_what_the_server_edited_is_kept(chat, server):
     talk(chat, CLAUDE)
     before, request = shown(chat), chat.request(model=CLAUDE)
     edit = {"type": "clear_tool_uses_20250919"}
@@ -212,7 +208,7 @@ def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:
     assert shown(chat) == [*before, done.seq]
 
 
-def test_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
+def test_policy_server_asks_the_provider(chat, server):
     asked: Callable[..., Any] = server.anthropic().beta.messages.create
     window = {"limit": 70_000, "output": 5_000, "counter": Quarters()}
     while gauge(chat) < 60_000:

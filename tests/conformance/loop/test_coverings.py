@@ -47,7 +47,7 @@ def compacted(chat: Any) -> Any:
 
 @pytest.mark.every_leg
 class TestRecord:
-    def test_compaction_hides_what_its_request_had_read(self, long: Any) -> None:
+    def test_compaction_hides_what_its_request_had_read(self, long):
         done = compacted(long)
         assert (done.seq, done.covering, done.hidden, done.unread) == (6, 7, 5, ())
         assert done.head_seq == 7 == long.head_seq()
@@ -59,7 +59,7 @@ class TestRecord:
         assert [one.hidden_by for one in long.audit()][:5] == [7] * 5
         assert long.verify().ok
 
-    def test_repeated_record_says_what_became_of_the_covering(self, long: Any) -> None:
+    def test_repeated_record_says_what_became_of_the_covering(self, long):
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
         first = long.record(REPLY, request)
@@ -73,13 +73,13 @@ class TestRecord:
         cut = long.fork(first.seq).record(REPLY, request)
         assert (cut.seq, cut.compacted, cut.covering) == (first.seq, True, None)
 
-    def test_reply_with_a_failed_compaction_first_does_not_begin_a_request(self, long: Any) -> None:
+    def test_reply_with_a_failed_compaction_first_does_not_begin_a_request(self, long):
         long.record(claude(readable(None), text("Going on."), readable("All so far.")))
         long.append("user", "go on")
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert [one["role"] for one in sent] == ["user", "assistant", "user"]
 
-    def test_request_as_of_the_middle_of_a_plan(self, long: Any) -> None:
+    def test_request_as_of_the_middle_of_a_plan(self, long):
         companion = NewMessage("user", "Before it.")
         plan = Plan.condense(long.view(), [1, 2], "Short.", companions=[companion], lead=1)
         assert long.commit(plan).rows == (6, 7)
@@ -89,7 +89,7 @@ class TestRecord:
         assert seqs(long) == [8]
         assert long.verify().ok
 
-    def test_compaction_on_demand_that_a_newer_one_overtook_is_left_out(self, long: Any) -> None:
+    def test_compaction_on_demand_that_a_newer_one_overtook_is_left_out(self, long):
         early = long.request("anthropic", model=CLAUDE, compact=True)
         long.append("user", "Wait.")
         request = long.request("anthropic", model=CLAUDE)
@@ -104,7 +104,7 @@ class TestRecord:
 
 @pytest.mark.every_leg
 class TestTurns:
-    def test_pause_leaves_the_turn_with_the_model(self, long: Any) -> None:
+    def test_pause_leaves_the_turn_with_the_model(self, long):
         request = long.request("anthropic", model=CLAUDE)
         long.record(claude(readable("All so far."), stop_reason="compaction"), request)
         assert long.waits_for() == "model"
@@ -119,9 +119,7 @@ class TestTurns:
 
 @pytest.mark.every_leg
 class TestOtherModels:
-    def test_readable_compaction_goes_as_text_to_models_that_do_not_compact(
-        self, long: Any
-    ) -> None:
+    def test_readable_compaction_goes_as_text_to_models_that_do_not_compact(self, long):
         compacted(long)
         blocks, said = REPLY["content"], {"role": "user", "content": [text("All so far.")]}
         for model in (CLAUDE, "claude-sonnet-5"):
@@ -131,7 +129,7 @@ class TestOtherModels:
             {"role": "assistant", "content": blocks[1:]},
         ]
 
-    def test_sealed_compaction_is_refused_for_others_and_sent_to_its_model(self, long: Any) -> None:
+    def test_sealed_compaction_is_refused_for_others_and_sent_to_its_model(self, long):
         request = long.request("openai-responses", model=GPT)
         long.record(gpt(SEALED, SPOKEN), request)
         assert seqs(long) == [6]
@@ -146,7 +144,7 @@ class TestOtherModels:
 
 @pytest.mark.every_leg
 class TestOnDemand:
-    def test_anthropics_request_has_the_field_and_no_made_line(self, long: Any) -> None:
+    def test_anthropics_request_has_the_field_and_no_made_line(self, long):
         long.append("assistant", "answer 2", model=CLAUDE)
         request = long.request("anthropic", model=CLAUDE, compact=True)
         assert request["compaction"] == {"type": "summarize"}
@@ -158,22 +156,22 @@ class TestOnDemand:
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert [one["role"] for one in sent] == ["assistant", "user"]
 
-    def test_compact_request_with_pending_calls_is_refused(self, long: Any) -> None:
+    def test_compact_request_with_pending_calls_is_refused(self, long):
         call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
         long.record(claude(call, stop_reason="tool_use"))
         with pytest.raises(NotTheModelsTurn):
             long.request("anthropic", model=CLAUDE, compact=True)
 
-    def test_compact_request_of_an_empty_session_is_refused(self, store: Any) -> None:
+    def test_compact_request_of_an_empty_session_is_refused(self, store):
         """No provider accepts a request without messages."""
         with pytest.raises(NotTheModelsTurn):
             store.create().request("anthropic", model=CLAUDE, compact=True)
 
-    def test_compact_request_in_another_form_is_refused(self, long: Any) -> None:
+    def test_compact_request_in_another_form_is_refused(self, long):
         with pytest.raises(InvalidOption):
             long.request("gemini", compact=True)
 
-    def test_answer_of_responses_compact_is_recorded(self, long: Any) -> None:
+    def test_answer_of_responses_compact_is_recorded(self, long):
         """Messages of the history that it kept stay where they are; others are companions."""
         request = long.request("openai-responses", model=GPT, compact=True)
         assert set(request) == {"input"}
@@ -193,7 +191,7 @@ class TestOnDemand:
         assert seqs(long) == [1, 2, 3, 4, 5, 7]
 
 
-def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any) -> None:
+def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long):
     """A summary comes before older messages, although its entry is a later one."""
     plan = Plan.condense(long.view(), [1, 2], "Short.", compat=True)
     summary = long.commit(plan).seq
@@ -205,9 +203,7 @@ def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any)
 
 
 @pytest.mark.parametrize("model", [CLAUDE, GPT])
-def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
-    long: Any, model: str
-) -> None:
+def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(long, model):
     done = long.record(REPLY)
     long.append("user", "more")
     long.redact(done.seq)
@@ -216,7 +212,7 @@ def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
     assert seqs(long) == [done.seq, done.covering + 1]
 
 
-def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
+def test_audit_names_the_pins_that_were_not_kept(long):
     long.pin(2)
     done = long.record(REPLY)
     record = next(one for one in long.audit() if one.seq == done.covering).entry.details["record"]
@@ -224,7 +220,7 @@ def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
 
 
 @pytest.mark.every_leg
-def test_search_recall_audit_and_why_name_the_covering(store: Any, long: Any) -> None:
+def test_search_recall_audit_and_why_name_the_covering(store, long):
     done = long.record(gpt(SEALED, SPOKEN), long.request("openai-responses", model=GPT))
     (hit,) = [one for one in store.search("question 1", session=long.id) if one.seq == 3]
     assert (hit.visible, hit.hidden_by, hit.condense_parent) == (

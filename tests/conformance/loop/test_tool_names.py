@@ -76,15 +76,9 @@ def test_long_name_goes_out_short_and_comes_back_long(chat, form, given):
         assert form != "gemini" or other != "gemini" or "c2ln" in str(sent)
 
 
-def test_without_the_request_the_recorded_tools_tell_the_name(chat):
+@pytest.mark.parametrize(("sent", "name"), [(SENT, LONG), ("t_other_12345678", "t_other_12345678")])
+def test_without_the_request_the_recorded_tools_tell_the_name(chat, sent, name):
     chat.append("user", "Look it up.")
     chat.request("openai", tools=[DEFINITIONS["anthropic"]])
-    chat.record(reply("openai", SENT))
-    assert chat.pending()[0].name == LONG
-
-
-def test_name_that_no_tool_has_stays(chat):
-    chat.append("user", "Look it up.")
-    chat.request("openai", tools=[DEFINITIONS["anthropic"]])
-    chat.record(reply("openai", "t_other_12345678"))
-    assert chat.pending()[0].name == "t_other_12345678"
+    chat.record(reply("openai", sent))
+    assert chat.pending()[0].name == name

@@ -243,7 +243,7 @@ CELLS = {
 
 
 @pytest.mark.only("postgres")
-def test_null_in_a_required_column_is_an_error(lab: Any) -> None:
+def test_null_in_a_required_column_is_an_error(lab):
     lab.drop_guards()
     for table, columns in CELLS.items():
         for column in columns:

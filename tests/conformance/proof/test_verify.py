@@ -171,18 +171,25 @@ def test_changed_or_moved_extra_data_is_named(forger, damaged):
         assert damaged.verify().ok
 
 
-def test_salt_without_content_is_named(forger, damaged):
-    seq = next(entry.seq for entry in damaged.audit() if entry.kind == "rewind")
-    forger.sql(f"UPDATE entries SET salt = hash {where(seq)}")
-    assert found(damaged) == seq
+DETAILS = ("{}", "nonsense", "[]", '{"to": 99}', '{"hides": [[99, 100]]}')
+TOOLS = ("NULL", '\'["result","other"]\'', '\'["call","t1"]\'', '\'["result","t1","t1"]\'', "'{'")
+OTHERS = [
+    ("rewind", ("salt = hash",)),
+    ("cleared", tuple(f"tools = {tools}" for tools in TOOLS)),
+    *(
+        (kind, tuple(f"details = '{details}'" for details in DETAILS))
+        for kind in ("clearing", "summary", "marker", "rewind")
+    ),
+]
 
 
-@pytest.mark.parametrize("kind", ["clearing", "summary", "marker", "rewind"])
-def test_changed_details_are_named(forger, damaged, kind):
-    seq = next(entry.seq for entry in damaged.audit() if entry.kind == kind)
-    for details in ("{}", "nonsense", "[]", '{"to": 99}', '{"hides": [[99, 100]]}'):
-        forger.sql(f"UPDATE entries SET details = '{details}' {where(seq)}")
-        assert found(damaged) == seq
+@pytest.mark.parametrize(("kind", "changes"), OTHERS)
+def test_change_of_another_entry_is_named(forger, damaged, kind, changes):
+    kinds = ((entry.seq, "cleared" if entry.cleared else entry.kind) for entry in damaged.audit())
+    seq = next(seq for seq, its_kind in kinds if its_kind == kind)
+    for change in changes:
+        forger.sql(f"UPDATE entries SET {change} {where(seq)}")
+        assert found(damaged) == seq, change
 
 
 def test_changed_skeleton_is_named(forger, damaged):
@@ -343,22 +350,6 @@ def cached(forger):
         name: sorted(forger.sql(f"SELECT {what} FROM {name} WHERE session_id = 's'"), key=repr)
         for name, what in named.items()
     }
-
-
-TOOLS = {
-    "none": "NULL",
-    "another id": '\'["result","other"]\'',
-    "a call for a result": '\'["call","t1"]\'',
-    "one more": '\'["result","t1","t1"]\'',
-    "no JSON": "'{'",
-}
-
-
-@pytest.mark.parametrize("damage", TOOLS)
-def test_changed_tools_column_is_named(forger, damaged, damage):
-    told = next(entry.seq for entry in damaged.audit() if entry.cleared)
-    forger.sql(f"UPDATE entries SET tools = {TOOLS[damage]} {where(told)}")
-    assert found(damaged) == told
 
 
 def cut(forger, seq):

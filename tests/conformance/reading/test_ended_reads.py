@@ -59,7 +59,7 @@ def chat(room: Any) -> Any:
     return chat
 
 
-def test_read_leaves_no_transaction(room: Any, chat: Any, admin: psycopg.Connection) -> None:
+def test_read_leaves_no_transaction(room, chat, admin):
     for name, read in READS.items():
         read(chat)
         assert admin.execute(_STATES).fetchall() == [("idle",)], name
@@ -69,9 +69,7 @@ def test_read_leaves_no_transaction(room: Any, chat: Any, admin: psycopg.Connect
 
 
 @pytest.mark.parametrize("name", LAST_OF)
-def test_error_of_the_last_statement_is_raised(
-    chat: Any, admin: psycopg.Connection, name: str
-) -> None:
+def test_error_of_the_last_statement_is_raised(chat, admin, name):
     before = READS[name](chat)
     with _renamed(admin, LAST_OF[name]), pytest.raises(StoreUnavailable) as raised:
         READS[name](chat)
@@ -81,9 +79,7 @@ def test_error_of_the_last_statement_is_raised(
 
 
 @pytest.mark.parametrize("name", LAST_OF)
-def test_server_that_hangs_up_during_the_last_statement_is_an_error(
-    room: Any, chat: Any, admin: psycopg.Connection, name: str
-) -> None:
+def test_server_that_hangs_up_during_the_last_statement_is_an_error(room, chat, admin, name):
     before = READS[name](chat)
 
     def hang_up() -> None:
@@ -102,7 +98,7 @@ def test_server_that_hangs_up_during_the_last_statement_is_an_error(
     assert READS[name](chat) == before
 
 
-def test_view_is_of_one_moment_while_others_write(room: Any) -> None:
+def test_view_is_of_one_moment_while_others_write(room):
     chat, over = room.store.create(), Event()
 
     def write() -> None:

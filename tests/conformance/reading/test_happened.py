@@ -28,7 +28,7 @@ def listed(lab: Any, **asked: Any) -> list[str]:
     return [info.session_id for info in lab.store.sessions(**asked)]
 
 
-def test_sessions_are_listed_in_the_order_in_which_they_happened(three: Any) -> None:
+def test_sessions_are_listed_in_the_order_in_which_they_happened(three):
     # The time that is to come counts as that of its recording, which was the last.
     assert listed(three) == ["future", "now", "old"]
     assert listed(three, recorded=True) == ["future", "old", "now"]
@@ -43,7 +43,7 @@ def test_sessions_are_listed_in_the_order_in_which_they_happened(three: Any) -> 
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
+def test_pages_of_a_list_follow_each_other(lab, recorded):
     lab.clock.now, lab.clock.step = -3_000, 0
     for number, ts in enumerate([-1, -60_001, -60_001, 5, None, -60_001, -59_999, 200_000]):
         chat = lab.store.create(f"s{number}")
@@ -57,7 +57,7 @@ def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
     assert {one.session_id for one in whole} == {f"s{number}" for number in range(8)}
 
 
-def test_list_is_filtered_by_the_time_that_it_shows(three: Any) -> None:
+def test_list_is_filtered_by_the_time_that_it_shows(three):
     since = at(JANUARY + DAY)
     assert listed(three, since=since) == ["future", "now"]
     assert listed(three, until=since) == ["old"]
@@ -65,7 +65,7 @@ def test_list_is_filtered_by_the_time_that_it_shows(three: Any) -> None:
     assert listed(three, until=since, recorded=True) == []
 
 
-def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
+def test_calls_are_booked_on_the_day_on_which_they_happened(three):
     before = at(JANUARY + DAY)
     (row,) = three.store.usage(until=before)
     assert (row.session_id, row.happened_at) == ("old", JANUARY)
@@ -78,9 +78,7 @@ def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])
-def test_search_is_ordered_by_the_time_at_which_messages_happened(
-    three: Any, is_indexed: bool
-) -> None:
+def test_search_is_ordered_by_the_time_at_which_messages_happened(three, is_indexed):
     if is_indexed:
         three.store.index()
 
@@ -98,7 +96,7 @@ def test_search_is_ordered_by_the_time_at_which_messages_happened(
     assert [hit.session_id for hit in (*first, *following)] == ["future", "now"]
 
 
-def test_reads_of_the_past_go_by_either_clock(lab: Any) -> None:
+def test_reads_of_the_past_go_by_either_clock(lab):
     lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 0
     chat = lab.store.create()
     fill(chat, 1)

@@ -52,7 +52,7 @@ def lists(lab: Any) -> dict[str, Any]:
     }
 
 
-def test_pages_of_a_list_are_the_whole_list(lab: Any) -> None:
+def test_pages_of_a_list_are_the_whole_list(lab):
     for name, read in lists(lab).items():
         whole = read(limit=1_000)
         assert whole.next is None
@@ -65,7 +65,7 @@ def test_pages_of_a_list_are_the_whole_list(lab: Any) -> None:
         assert read() == whole
 
 
-def test_page_is_plain_json_with_its_cursor(lab: Any) -> None:
+def test_page_is_plain_json_with_its_cursor(lab):
     for read in lists(lab).values():
         page = read(limit=1)
         plain = json.loads(json.dumps(page.to_dict()))
@@ -73,7 +73,7 @@ def test_page_is_plain_json_with_its_cursor(lab: Any) -> None:
 
 
 @pytest.mark.one_leg
-def test_cursor_of_another_list_is_refused(lab: Any) -> None:
+def test_cursor_of_another_list_is_refused(lab):
     cursors = {name: read(limit=1).next for name, read in lists(lab).items()}
     cursors["children of another"] = lab.store.session("child 0").usage(limit=1).next
     cursors["search"] = lab.store.search("message", limit=1).next
@@ -116,7 +116,7 @@ WRONG = [
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_malformed_cursor_is_refused(lab: Any, wrong: Any) -> None:
+def test_malformed_cursor_is_refused(lab, wrong):
     for read in lists(lab).values():
         with pytest.raises(InvalidOption, match="is not a cursor") as refused:
             read(after=wrong)
@@ -125,13 +125,13 @@ def test_malformed_cursor_is_refused(lab: Any, wrong: Any) -> None:
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("place", ["1,1", '"a",1,1', '1,1,"a",1', "1,1,1"])
-def test_cursor_with_other_parts_is_refused(lab: Any, place: str) -> None:
+def test_cursor_with_other_parts_is_refused(lab, place):
     cursor = urlsafe_b64encode(f'["sessions",{place}]'.encode()).decode()
     with pytest.raises(InvalidOption, match="continues another list"):
         lab.store.sessions(after=cursor)
 
 
-def test_page_continues_where_the_last_one_ended_during_writes(lab: Any) -> None:
+def test_page_continues_where_the_last_one_ended_during_writes(lab):
     """Writes between two pages do not move the entries of the next one."""
     first = lab.store.sessions(limit=3)
     lab.clock.now += 1_000
@@ -141,7 +141,7 @@ def test_page_continues_where_the_last_one_ended_during_writes(lab: Any) -> None
     assert sorted(names) == ["child 0", "child 1", "child 2", "child 3", "child 4", "root"]
 
 
-def test_pages_of_the_audit_are_of_one_moment(lab: Any) -> None:
+def test_pages_of_the_audit_are_of_one_moment(lab):
     chat = lab.store.session("root")
     first = history.some_entries(chat, limit=2)
     chat.rewind(to=1)
@@ -151,7 +151,7 @@ def test_pages_of_the_audit_are_of_one_moment(lab: Any) -> None:
     assert all(row.visible for row in rest.entries)
 
 
-def test_page_needs_a_limit_that_is_a_positive_number(lab: Any) -> None:
+def test_page_needs_a_limit_that_is_a_positive_number(lab):
     for read in lists(lab).values():
         for wrong in (0, -1, True, 1.5, 1 << 70):
             with pytest.raises(InvalidOption):

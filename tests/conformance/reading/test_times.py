@@ -132,10 +132,10 @@ def scanned_point(entries: list[Any], when: int) -> int:
 
 
 @pytest.mark.parametrize("start", [20, -1_000])
-def test_moment_is_found_as_by_a_scan(lab: Any, start: int) -> None:
+def test_moment_is_found_as_by_a_scan(lab, start):
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(steps=STEPS)
-    def examine(steps: Any) -> None:
+    def examine(steps):
         chat = lab.store.create()
         play(chat, lab.clock, steps, start)
         entries = list(chat.audit())
@@ -184,7 +184,7 @@ def kept(lab: Any, session_id: str) -> tuple[Any, ...]:
     return tuple(found[0])
 
 
-def test_forks_own_time_begins_with_it(lab: Any) -> None:
+def test_forks_own_time_begins_with_it(lab):
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 1_000, 0
     chat.append("user", "x", ts=5_000)

@@ -102,8 +102,9 @@ def test_view_is_read_from_its_newest_end(chat):
     order = seqs(chat.view())
     for start in range(2, 60, 12):
         chat.commit(Plan.condense(chat.view(), order[start : start + 4], f"summary {start}"))
-    results = [m.seq for m in chat.view().messages if isinstance(m.content, list)][-9::2]
-    chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results if is_result(chat, seq)]))
+    newest = [m for m in chat.view().messages if isinstance(m.content, list)][-9::2]
+    results = [m.seq for m in newest if m.content[0]["type"] == "tool_result"]
+    chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results]))
     chat.set_title("and notes at the end")
     for as_of in (None, chat.info().last_seq - 3, 90, 0):
         whole = chat.view(as_of=as_of)
@@ -117,10 +118,6 @@ def test_view_is_read_from_its_newest_end(chat):
     newest = chat.view(last=5)
     assert (newest.seq, newest.head_seq, newest.whole) == (chat.head().seq, chat.head_seq(), False)
     assert any(message.cleared for message in chat.view(last=20).messages)
-
-
-def is_result(chat, seq):
-    return chat.message(seq).content[0]["type"] == "tool_result"
 
 
 def test_wrong_pages_from_the_newest_end_are_refused(chat):
@@ -155,7 +152,7 @@ def loads(request: pytest.FixtureRequest) -> Iterator[None]:
     set_json_loads(json.loads)
 
 
-def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
+def test_cleared_view_needs_no_loader_of_json(postgres_url, loads):
     with Store.open(postgres_url) as store:
         chat = store.create()
         fill(chat, 2)
@@ -164,7 +161,7 @@ def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) ->
         assert chat.view().messages == chat.view(limit=100).messages
 
 
-def test_store_is_created_with_any_loader_of_json(postgres: Any, loads: None) -> None:
+def test_store_is_created_with_any_loader_of_json(postgres, loads):
     url = postgres.empty()
     with Store.open(url) as store:
         assert store.create().append("user", "first").seq == 1
@@ -184,9 +181,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.only("file", "postgres")
 @pytest.mark.only("sync")  # the store is used during one of its own calls
-def test_messages_read_during_a_write_are_of_one_moment(
-    store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_read_during_a_write_are_of_one_moment(store, monkeypatch):
     for name, write in WRITES.items():
         chat = store.create()
         fill(chat, 6)

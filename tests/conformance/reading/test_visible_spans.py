@@ -78,9 +78,7 @@ def condense(chat: Any, kept: int) -> Any:
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("change", CHANGES[::-1])
 @pytest.mark.parametrize("kept", [2, 4, 6])
-def test_change_at_or_next_to_the_cut_leaves_no_span(
-    shared: Any, change: Callable[[Any], None], kept: int
-) -> None:
+def test_change_at_or_next_to_the_cut_leaves_no_span(shared, change, kept):
     chat = shared.store.create()
     counts = []
     for _ in range(ROUNDS):
@@ -93,7 +91,7 @@ def test_change_at_or_next_to_the_cut_leaves_no_span(
     assert chat.verify().ok
 
 
-def test_rows_that_stay_between_hidden_ones_are_not_taken_in(shared: Any) -> None:
+def test_rows_that_stay_between_hidden_ones_are_not_taken_in(shared):
     """A summary, a companion and a pinned message keep their place and stay in the view."""
     chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(12)])
@@ -117,7 +115,7 @@ def test_rows_that_stay_between_hidden_ones_are_not_taken_in(shared: Any) -> Non
     assert chat.verify().ok
 
 
-def test_repeated_plan_is_recognised_after_widening(shared: Any) -> None:
+def test_repeated_plan_is_recognised_after_widening(shared):
     chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(4)])
     chat.note("remark", {"text": "a note"})
@@ -129,7 +127,7 @@ def test_repeated_plan_is_recognised_after_widening(shared: Any) -> None:
     assert (again.seq, again.new) == (first.seq, False)
 
 
-def test_another_plan_under_its_client_id_is_refused(shared: Any) -> None:
+def test_another_plan_under_its_client_id_is_refused(shared):
     chat = shared.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(8)])
     view = chat.view()

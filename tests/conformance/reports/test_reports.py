@@ -71,9 +71,7 @@ def reads_of_notes_only(statements: list[str]) -> bool:
     )
 
 
-def test_list_is_one_statement_and_another_if_a_text_is_found(
-    shown: Store, statements: list[str], list_of: Callable[[int], int]
-) -> None:
+def test_list_is_one_statement_and_another_if_a_text_is_found(shown, statements, list_of):
     for text, limit, found, asked in (
         ("", 1, 1, list_of(2)),
         ("", 20, 6, list_of(6)),
@@ -89,16 +87,14 @@ def test_list_is_one_statement_and_another_if_a_text_is_found(
     assert sessions.matching_sessions(shown, limit=6).next is None
 
 
-def test_sums_of_all_sessions_are_one_statement(
-    shown: Store, statements: list[str], list_of: Callable[[int], int]
-) -> None:
+def test_sums_of_all_sessions_are_one_statement(shown, statements, list_of):
     answer = sessions.total_stats(shown)
     assert len(statements) == list_of(6)
     each = [shown.session(info.session_id).stats() for info in naming.list_all(shown)]
     assert answer == sessions.summed(each, None)
 
 
-def test_title_is_found_whatever_its_case(tmp_path: Any) -> None:
+def test_title_is_found_whatever_its_case(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         store.create("one", title="Die GRÖSSE der Straße")
         for text in ("größe", "STRASSE", "One"):
@@ -107,12 +103,12 @@ def test_title_is_found_whatever_its_case(tmp_path: Any) -> None:
             ]
 
 
-def test_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
+def test_tree_reads_no_content(shown, statements):
     tree.tree_of(shown.session("parser"))
     assert not [text for text in statements if "entries.content" in text]
 
 
-def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[str]) -> None:
+def test_usage_is_one_query_and_reads_no_message(shown, statements):
     assert shown.session("parser").usage(family=True)
     (asked,) = [text for text in statements if "entries" in text]
     assert asked.count("content") == 1
@@ -121,7 +117,7 @@ def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[
 
 @given(HISTORIES)
 @settings(max_examples=examples(20))
-def test_tree_and_outline_agree_with_the_audit(scenes: Any) -> None:
+def test_tree_and_outline_agree_with_the_audit(scenes):
     with Store.open(":memory:") as store:
         chat = store.create()
         play(chat, scenes)
@@ -158,7 +154,7 @@ def check_tree(chat: Session) -> None:
     ]
 
 
-def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
+def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path):
     """A tool's name comes from a model, a folder's name from the file system."""
     found = health.Finding(check="file", status="bad", says="/srv/\udcff/agent.db")
     assert as_json(health.diagnosis("\udcff.db", [found]))["database"] == "\udcff.db"
@@ -168,7 +164,7 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
         assert [row.name for row in usage.usage_of(chat).tools] == ["run\ud800"]
 
 
-def test_session_is_named_by_the_part_after_the_colon(store: Any) -> None:
+def test_session_is_named_by_the_part_after_the_colon(store):
     for name in ("codex:019d021f", "codex:019e", "cline:019e", "w77", "cline:w77", "a:b:c"):
         store.create(f"{name}-of-colons")
     find = naming.session_named
@@ -186,7 +182,7 @@ def test_session_is_named_by_the_part_after_the_colon(store: Any) -> None:
     assert find(store, "019e") == "codex:019e"
 
 
-def test_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
+def test_page_is_bounded_by_the_bytes_of_its_content(store):
     """A thousand bytes or five million: an entry alone is always shown."""
     chat = store.create()
     for size in (400_000, 400_000, 400_000, 5_000_000, 1_000):
@@ -206,7 +202,7 @@ def test_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
     assert [row.seq for row in shown.messages] == [3, 2]
 
 
-def test_document_is_plain_json(shown: Store) -> None:
+def test_document_is_plain_json(shown):
     chat = shown.session("parser")
     rows = [*history.audit_rows(chat)]
     documents = [history.effective_history(chat, None), *rows, why.why(chat, 5), tree.tree_of(chat)]
@@ -217,7 +213,7 @@ def test_document_is_plain_json(shown: Store) -> None:
     assert plain["sessions"][0]["context"]["counter"]
 
 
-def test_document_is_validated(shown: Store) -> None:
+def test_document_is_validated(shown):
     row = history.one_entry(shown.session("parser"), 1)
     for name, value in (("seq", "one"), ("tools", ["run", 5]), ("recorded_at", "yesterday")):
         with pytest.raises(ValidationError):
@@ -279,7 +275,7 @@ def _check_last_call(chat: Session, one: SessionOverview) -> None:
     assert (found.usage, found.bytes_since) == (calls[-1].usage, sum(since))
 
 
-def test_overview_is_the_statistics_of_each(own_showcase: Store) -> None:
+def test_overview_is_the_statistics_of_each(own_showcase):
     chat = own_showcase.session("foreign")
     for number in (1, 2):
         chat.append("assistant", "x", model="gpt-4o", usage={"input_tokens": number})
@@ -300,9 +296,7 @@ def test_overview_is_the_statistics_of_each(own_showcase: Store) -> None:
         check_outline(own_showcase.session(info.session_id))
 
 
-def test_overview_is_one_statement(
-    shown: Store, statements: list[str], list_of: Callable[[int], int]
-) -> None:
+def test_overview_is_one_statement(shown, statements, list_of):
     assert (len(shown.overview()), len(statements)) == (6, list_of(6))
     shown.session("parser").internals.outline()
     assert reads_of_notes_only(statements)

@@ -17,6 +17,7 @@ from roocontext.store.reading.pages import write_cursor
 from support.citus_server import UNSAFE
 from support.dialogue import result, text
 from support.examples import TORTURE, examples
+from support.pages import every_page
 from support.steps import steps_of
 
 
@@ -87,13 +88,8 @@ def seqs(page):
 
 def found(store, query, **options):
     """The sessions and seqs of all hits, page after page."""
-    hits, after = [], None
-    while True:
-        page = store.search(query, after=after, **options)
-        hits += [(hit.session_id, hit.seq) for hit in page]
-        if page.next is None:
-            return hits
-        after = page.next
+    pages = every_page(partial(store.search, query), **options)
+    return [(hit.session_id, hit.seq) for page in pages for hit in page]
 
 
 def written(lab, state):
@@ -266,6 +262,7 @@ def test_hits_come_in_order_and_in_pages(lab, indexed):
     for limit in (1, 5, 12):
         assert found(store, "needle", order="oldest", limit=limit) == written
         assert found(store, "needle", order="newest", limit=limit) == written[::-1]
+        assert len(store.search("needle", limit=limit)) == limit
         best = found(store, "needle", limit=limit)
         assert sorted(best) == sorted(written)
         assert best[0] == ("c", 4) or best == found(store, "needle", limit=12)

@@ -116,9 +116,7 @@ def attack(stores: Stores, *, archived: bool = False) -> None:
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_calls_with_another_owners_id_are_as_if_there_were_no_session(
-    stores: Stores, *, archived: bool
-) -> None:
+def test_calls_with_another_owners_id_are_as_if_there_were_no_session(stores, *, archived):
     attack(stores, archived=archived)
 
 
@@ -143,7 +141,7 @@ def public(cls: type) -> set[str]:
     return {name for name in members if callable(getattr(cls, name))}
 
 
-def test_every_public_method_is_attacked() -> None:
+def test_every_public_method_is_attacked():
     called = set().union(*(names_in(call.__code__, set()) for call in ALL_CALLS.values()))
     called |= {"open", "close"}
     for cls in (Store, Session, SessionInternals):
@@ -153,7 +151,7 @@ def test_every_public_method_is_attacked() -> None:
 # What an owner sees
 
 
-def test_owner_sees_its_own_sessions_and_no_others(stores: Stores) -> None:
+def test_owner_sees_its_own_sessions_and_no_others(stores):
     for number, store in enumerate([stores.everyone, stores.acme, stores.mallory]):
         chat = store.create(f"same-beginning-{number}", metadata={"user": "ann"})
         chat.append("user", "the parser", model="m", usage={"input_tokens": number})
@@ -181,7 +179,7 @@ def test_owner_sees_its_own_sessions_and_no_others(stores: Stores) -> None:
     assert [info.owner for info in stores.everyone.find("same")] == [None, "acme", "mallory"]
 
 
-def test_owner_searches_in_a_session_a_family_and_by_metadata(stores: Stores) -> None:
+def test_owner_searches_in_a_session_a_family_and_by_metadata(stores):
     for store, name in ((stores.acme, "a"), (stores.mallory, "b"), (stores.everyone, "c")):
         store.create(name, metadata={"user": "ann"}).append("user", "the parser", ts=1)
         store.create(f"{name}-child", parent=name).append("user", "the parser", ts=2)
@@ -206,7 +204,7 @@ def test_owner_searches_in_a_session_a_family_and_by_metadata(stores: Stores) ->
                 continue
 
 
-def test_recall_of_an_owner_reaches_its_own_family_alone(stores: Stores) -> None:
+def test_recall_of_an_owner_reaches_its_own_family_alone(stores):
     chat = stores.acme.create("a")
     chat.append("user", "Remember: the port is 8443.")
     stores.acme.create("a-child", parent="a").append("assistant", "Also: port 9.")
@@ -227,7 +225,7 @@ def test_recall_of_an_owner_reaches_its_own_family_alone(stores: Stores) -> None
     assert "There is no session 'claimed' among the sub-agents" in refused.text
 
 
-def test_cursor_of_another_owner_continues_in_the_owners_own_list(stores: Stores) -> None:
+def test_cursor_of_another_owner_continues_in_the_owners_own_list(stores):
     for number in range(3):
         for store, name in ((stores.acme, "a"), (stores.mallory, "b")):
             chat = store.create(f"{name}{number}", metadata={"user": "ann"})
@@ -245,16 +243,12 @@ def test_cursor_of_another_owner_continues_in_the_owners_own_list(stores: Stores
         cursor = listing(stores.acme, limit=1).next
         assert cursor is not None
         rest = listing(stores.mallory, limit=10, after=cursor)
-        assert all(row.session_id.startswith("b") for row in _infos(rest))
+        assert all(getattr(row, "info", row).session_id.startswith("b") for row in rest)
     with stores.mallory.changes(stores.acme.change_cursor()) as feed:
         assert {change.session_id[0] for change in feed.read(timeout=5)} == {"b"}
 
 
-def _infos(page: Any) -> list[Any]:
-    return [getattr(row, "info", row) for row in page]
-
-
-def test_index_of_an_owner_is_dropped_alone(stores: Stores) -> None:
+def test_index_of_an_owner_is_dropped_alone(stores):
     for store in (stores.acme, stores.mallory):
         store.create().append("user", "the parser")
         assert store.index() == 1
@@ -262,7 +256,7 @@ def test_index_of_an_owner_is_dropped_alone(stores: Stores) -> None:
     assert stores.everyone.index() == 0
 
 
-def test_id_of_another_owner_is_taken(stores: Stores) -> None:
+def test_id_of_another_owner_is_taken(stores):
     theirs(stores)
     for taken in (ID, "sess-acme-purged"):
         for make in (
@@ -290,7 +284,7 @@ def owner_of(stores: Stores, name: str) -> str | None:
     return owner
 
 
-def test_forks_and_children_have_the_owner_of_their_origin(stores: Stores) -> None:
+def test_forks_and_children_have_the_owner_of_their_origin(stores):
     theirs(stores)
     stores.everyone.session(ID).fork(session_id="fork")
     stores.everyone.create("child", parent=ID)
@@ -301,7 +295,7 @@ def test_forks_and_children_have_the_owner_of_their_origin(stores: Stores) -> No
     }
 
 
-def test_parent_of_another_owner_is_refused(stores: Stores) -> None:
+def test_parent_of_another_owner_is_refused(stores):
     theirs(stores)
     mine = stores.mallory.create("mine")
     with pytest.raises(SessionNotFound):
@@ -315,7 +309,7 @@ def test_parent_of_another_owner_is_refused(stores: Stores) -> None:
         stores.everyone.session(ID).fork(parent="nobodys")
 
 
-def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> None:
+def test_restored_log_belongs_to_the_store_that_restores_it(stores):
     log = [*theirs(stores).internals.stored()]
     stores.mallory.restore("mine", log, parent=ID)
     assert owner_of(stores, "mine") == "mallory"
@@ -328,7 +322,7 @@ def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> N
     assert [*stores.mallory.session("mine").internals.stored()] == log
 
 
-def test_archived_session_exists_for_its_owner_alone(stores: Stores) -> None:
+def test_archived_session_exists_for_its_owner_alone(stores):
     chat = theirs(stores)
     seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
     log = [*chat.internals.stored()]
@@ -355,7 +349,7 @@ def test_archived_session_exists_for_its_owner_alone(stores: Stores) -> None:
     }
 
 
-def test_session_that_claims_a_foreign_parent_is_none_of_its_family(stores: Stores) -> None:
+def test_session_that_claims_a_foreign_parent_is_none_of_its_family(stores):
     stores.acme.create(ID, metadata={"user": "ann"}).append("user", "the parser")
     stores.acme.create("child", parent=ID).append("user", "the parser")
     claim = stores.mallory.create("claim")
@@ -371,7 +365,7 @@ def test_session_that_claims_a_foreign_parent_is_none_of_its_family(stores: Stor
     assert stores.mallory.session("mine").verify().ok
 
 
-def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
+def test_redaction_by_an_owner_reaches_its_own_copies(stores):
     chat = theirs(stores)
     stores.mallory.restore("mine", [*chat.internals.stored()])
     seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
@@ -392,13 +386,13 @@ def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "a\0b", "\ud800", 5, "x" * 5_000])
-def test_owner_that_is_no_name_is_refused(tmp_path: Any, owner: Any) -> None:
+def test_owner_that_is_no_name_is_refused(tmp_path, owner):
     with pytest.raises(InvalidIdentifier):
         Store.open(tmp_path / "store.db", owner=owner)
 
 
 @pytest.mark.parametrize("owner", ["o'brien", 'a"b', "a\\b", "日本", "$1", "%", "x; DROP TABLE"])
-def test_owner_may_have_any_characters(lab: Any, owner: str) -> None:
+def test_owner_may_have_any_characters(lab, owner):
     with Store.open(lab.url, owner=owner) as store:
         store.create("one").append("user", "hello")
         assert [info.owner for info in store.sessions()] == [owner]
@@ -410,7 +404,7 @@ def test_owner_may_have_any_characters(lab: Any, owner: str) -> None:
 # A store of some metadata
 
 
-def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) -> None:
+def test_store_with_where_shows_the_sessions_that_have_it_now(stores):
     for number, store in enumerate((stores.everyone, stores.acme)):
         chat = store.create(f"s{number}", metadata={"team": "a", "user": f"u{number}"})
         chat.append("user", "the parser")
@@ -447,7 +441,7 @@ def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) ->
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_store_with_where_redacts_nothing(stores: Stores, dry_run: bool) -> None:
+def test_store_with_where_redacts_nothing(stores, dry_run):
     """A copy may be in a session that it does not show, as a fork with other metadata."""
     chat = stores.everyone.create("s1", metadata={"user": "ann"})
     seq = chat.append("user", SECRET).seq

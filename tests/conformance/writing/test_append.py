@@ -51,8 +51,9 @@ def test_one_bad_message_stores_none(chat):
         5,
     ]
     for message in bad:
-        with pytest.raises(InvalidMessage):
+        with pytest.raises(InvalidMessage, match=r"^messages\[1\]: ") as caught:
             chat.append_many([NewMessage("user", "good"), message])
+        assert caught.value.index == 1
         assert state(chat) == before
     assert chat.append("user", "good").seq == 3
 

@@ -203,6 +203,8 @@ def test_batch_with_one_bad_item_writes_nothing(chat, bad, error):
     with pytest.raises(error) as caught:
         chat.write_batch(items, expected_seq=1)
     assert type(caught.value) is error
+    if error is InvalidMessage:
+        assert caught.value.index == items.index(bad)
     assert (chat.head(), chat.info().title) == (head, info.title)
     assert [m.seq for m in chat.view().messages] == [1]
 

@@ -20,7 +20,7 @@ def reading(lab: Any) -> Any:
         yield store
 
 
-def test_dry_run_of_a_read_only_store_equals_the_call(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_read_only_store_equals_the_call(lab, reading):
     chat = lab.store.create()
     said = fill(chat, 8)
     _, told = work(chat, output="long " * 60)
@@ -48,7 +48,7 @@ def test_dry_run_of_a_read_only_store_equals_the_call(lab: Any, reading: Any) ->
     assert planned.dry_run
 
 
-def test_dry_run_of_a_refused_call_is_refused(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_refused_call_is_refused(lab, reading):
     chat = lab.store.create()
     said = fill(chat, 6)
     plan = Plan.condense(chat.view(), said[:2], "S")
@@ -59,7 +59,7 @@ def test_dry_run_of_a_refused_call_is_refused(lab: Any, reading: Any) -> None:
         reading.session(chat.id).uncover(said[0], dry_run=True)
 
 
-def test_preview_works_on_a_read_only_store(lab: Any, reading: Any) -> None:
+def test_preview_works_on_a_read_only_store(lab, reading):
     if lab.interface == "async":
         return  # a manager for asyncio is previewed in test_manager
     chat = lab.store.create()

@@ -146,30 +146,29 @@ def test_contradictory_plan_is_refused(chat, changes):
         refused(chat, replace(raw(chat, (1, 2)), **changes, compat=compat))
 
 
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize(
-    "options", [{"companions": 5}, {"companions": ["a"]}, {"companions": [None]}]
-)
-def test_companions_that_are_no_messages_are_refused(chat, options):
-    fill(chat, 4)
-    with pytest.raises(InvalidPlan, match="companions must be messages"):
-        Plan.condense(chat.view(), [1, 2], "short", **options)
+MAKERS = {
+    "companions must be messages": (
+        lambda view, it: Plan.condense(view, [1, 2], "short", companions=it),
+        (5, ["a"], [None]),
+    ),
+    "keep must be two numbers": (
+        lambda view, it: Plan.clear(view, [(4, 0)], keep=it),
+        (5, (1,), (1, 2, 3), ("a", 1), (1.5, 1)),
+    ),
+    "must be pairs of numbers": (Plan.clear, ([([1], 0)], [(1, 0), ("a", 0)])),
+}
+"""How a plan is made, and the arguments for which it is refused, by the words of the refusal."""
 
 
 @pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("keep", [5, (1,), (1, 2, 3), ("a", 1), (1.5, 1)], ids=str)
-def test_keep_that_is_no_two_numbers_is_refused(chat, keep):
-    _, told = work(chat, output="long " * 50)
-    with pytest.raises(InvalidPlan, match="keep must be two numbers"):
-        Plan.clear(chat.view(), [(told, 0)], keep=keep)
-
-
-@pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("blocks", [[([1], 0)], [(1, 0), ("a", 0)]], ids=str)
-def test_blocks_that_are_no_pairs_of_numbers_are_refused(chat, blocks):
-    work(chat)
-    with pytest.raises(InvalidPlan, match="must be pairs of numbers"):
-        Plan.clear(chat.view(), blocks)
+@pytest.mark.parametrize("why", MAKERS)
+def test_wrong_arguments_of_a_plan_are_refused(chat, why):
+    fill(chat, 2)
+    work(chat, output="long " * 50)
+    make, wrong = MAKERS[why]
+    for argument in wrong:
+        with pytest.raises(InvalidPlan, match=why):
+            make(chat.view(), argument)
 
 
 def test_client_id_of_a_summary_is_given_once(chat):
@@ -320,36 +319,25 @@ def refusing_pair(chat: Any, plan: Plan) -> tuple[int, int] | None:
 
 
 @pytest.mark.one_leg
-def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
-    store = shared.store
-
-    @settings(
-        max_examples=examples(75, long=150),
-        suppress_health_check=list(HealthCheck),
-        deadline=None,
-    )
-    @given(before=SCENES, tools=TOOLS, after=SCENES, sides=SIDES)
-    def examine(before: Any, tools: Any, after: Any, sides: Any) -> None:
-        chat = store.create()
-        play(chat, before)
-        chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
-        play(chat, after)
-        for pin in chat.pins():
-            chat.unpin(pin)
-        view = chat.view()
-        readings = [reader(one.format).blocks(one.role, one.content) for one in view.messages]
-        for turns in sides:
-            hidden = [
-                at for at, away in zip(range(len(readings)), cycle(turns), strict=False) if away
-            ]
-            if not hidden:
-                continue
-            plan = Plan.condense(view, [view.messages[at].seq for at in hidden], "in short")
-            separated = {
-                (view.messages[pair.call[0]].seq, view.messages[pair.result[0]].seq)
-                for pair in split(readings, hidden)
-            }
-            refused = refusing_pair(chat, replace(plan, counts=SMALLER))
-            assert refused in separated if refused else not separated
-
-    examine()
+@settings(max_examples=examples(75, long=150), suppress_health_check=list(HealthCheck))
+@given(before=SCENES, tools=TOOLS, after=SCENES, sides=SIDES)
+def test_plan_is_refused_exactly_if_it_separates_a_pair(shared, before, tools, after, sides):
+    chat = shared.store.create()
+    play(chat, before)
+    chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
+    play(chat, after)
+    for pin in chat.pins():
+        chat.unpin(pin)
+    view = chat.view()
+    readings = [reader(one.format).blocks(one.role, one.content) for one in view.messages]
+    for turns in sides:
+        hidden = [at for at, away in zip(range(len(readings)), cycle(turns), strict=False) if away]
+        if not hidden:
+            continue
+        plan = Plan.condense(view, [view.messages[at].seq for at in hidden], "in short")
+        separated = {
+            (view.messages[pair.call[0]].seq, view.messages[pair.result[0]].seq)
+            for pair in split(readings, hidden)
+        }
+        refused = refusing_pair(chat, replace(plan, counts=SMALLER))
+        assert refused in separated if refused else not separated

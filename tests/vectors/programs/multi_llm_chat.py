@@ -5,11 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from roocontext.policies.situation import TooLarge
-from roocontext.programs.multi_llm_chat.policy import (
-    Weighed,
-    start_of_answers,
-    tokens_of,
-)
+from roocontext.programs.multi_llm_chat.policy import Weighed, start_of_answers, tokens_of
 
 Entry: TypeAlias = Mapping[str, Any]
 """One of the program's messages: its `role` and `content`."""

@@ -60,8 +60,7 @@ class TestEntries:
                 most, last = count * (cut + 1) // (cuts + 1), str(seen[-1] if seen else 0)
                 with ExitStack() as connection:
                     with serving(web.store) as client:
-                        path = events_path(chat)
-                        found = connection.enter_context(stream(client, path, last))
+                        found = connection.enter_context(stream(client, events_path(chat), last))
                         while len(seen) < most:
                             seen.append(next(found)["data"]["seq"])
                         if cut % 2:  # the reader is cut off, and not the server

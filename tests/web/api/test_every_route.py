@@ -3,6 +3,8 @@
 The guard in front of all routes has its tests in `test_every_path.py`.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -74,8 +76,7 @@ def client(
 ) -> WebClient:
     """A client of a server that permits everything, also with an archived session."""
     fill(one_session.create("archived"), 1)
-    folder = ArchiveFolder(tmp_path_factory.mktemp("archive"))
-    one_session.archive(put=folder, session="archived")
+    one_session.archive(put=ArchiveFolder(tmp_path_factory.mktemp("archive")), session="archived")
     return guarded
 
 
@@ -143,11 +144,8 @@ class TestRefusals:
     def test_body_of_another_type(self, client, operation):
         if operation.body is None:
             return
-        for media in (
-            "text/plain",
-            "application/x-www-form-urlencoded",
-            "application/json; charset=latin-1",
-        ):
+        form = "application/x-www-form-urlencoded"
+        for media in ("text/plain", form, "application/json; charset=latin-1"):
             assert ask(client, operation, content_type=media).status == 415
         assert ask(client, operation, content_encoding="gzip").status == 415
 
@@ -209,3 +207,5 @@ def test_each_operation_is_described(client):
         about["operationId"] for paths in document["paths"].values() for about in paths.values()
     ]
     assert len(names) == len({*names})
+    references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document))
+    assert {*references} <= document["components"]["schemas"].keys()

@@ -8,15 +8,9 @@ import pytest
 from roocontext.testing.contents import NUL, NUMBERS, SURROGATES, TEXTS
 from support.web_server import serving, session_path
 
-VALUES: dict[str, Any] = {
-    **NUMBERS,
-    **TEXTS,
-    **NUL,
-    **SURROGATES,
-    "order": {"b": 1, "a": 2, "": 3, "\ud800": 4},
-    "deep": json.loads("[" * 400 + "]" * 400),
-    "4,000 digits": 10**4000,
-}
+VALUES: dict[str, Any] = NUMBERS | TEXTS | NUL | SURROGATES
+VALUES |= {"order": {"b": 1, "a": 2, "": 3, "\ud800": 4}, "4,000 digits": 10**4000}
+VALUES |= {"deep": json.loads("[" * 400 + "]" * 400)}
 
 
 def same(one: Any, other: Any) -> bool:
@@ -38,8 +32,7 @@ def check(talk: Any, value: Any) -> None:
         answer = talk.post("/entries", {"role": "user", **document})
         assert answer.status == 201, answer.json
         seq = answer.json["seq"]
-        message = talk.chat.message(seq)
-        assert same(message.content, stored)
+        assert same(talk.chat.message(seq).content, stored)
         text = talk.chat.internals.stored_content(seq)
         raw = talk.get(f"/entries/{seq}/content")
         assert (raw.body, raw.headers["content-type"]) == (text.encode(), "application/json")
@@ -48,15 +41,11 @@ def check(talk: Any, value: Any) -> None:
         assert same((row.json["content"], row.json["extra"]), (stored, value))
         row = talk.get(f"/entries/{seq}?content=text").json
         assert row["content_json"] == text
-        assert (
-            row["extra_json"] is None
-            if value is None
-            else same(json.loads(row["extra_json"]), value)
-        )
+        extra = row["extra_json"]
+        assert extra is None if value is None else same(json.loads(extra), value)
         for page, rows in (("/entries?limit=1", "entries"), ("/view?last=1", "messages")):
             assert same(talk.get(page).json[rows][0]["content"], stored)
-            texts = talk.get(f"{page}&content=text").json[rows]
-            assert texts[0]["content_json"] == text
+            assert talk.get(f"{page}&content=text").json[rows][0]["content_json"] == text
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -85,8 +74,7 @@ def test_metadata_frame_and_notes_keep_their_values(web, talk):
     talk.ask("PATCH", "", {"metadata_json": text})
     talk.post("/notes", {"note": "n", "content_json": text})
     talk.chat.append("user", "go")
-    use = {"type": "tool_use", "id": "t", "name": "t", "input": value}
-    talk.chat.append("assistant", [use])
+    talk.chat.append("assistant", [{"type": "tool_use", "id": "t", "name": "t", "input": value}])
     talk.chat.answer(talk.chat.pending()[0], "done")
     frame = {"system_json": '[{"type":"text","text":"x"}]', "tools_json": json.dumps([tool])}
     body = talk.post("/request?content=text", frame).json["body_json"]

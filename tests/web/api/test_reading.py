@@ -60,8 +60,7 @@ class TestSession:
         condensed.chat.set_title("Übung")
         found = condensed.get().json
         info, stats = condensed.chat.info(), condensed.chat.stats()
-        assert found["title"] == "Übung"
-        assert found["waits_for"] == "user"
+        assert (found["title"], found["waits_for"]) == ("Übung", "user")
         assert found["hidden_messages"] == stats.hidden_messages == 4
         assert found["head_seq"] == info.head_seq
 
@@ -72,20 +71,14 @@ class TestSession:
 
     def test_any_id_can_be_a_part_of_the_path(self, web):
         for name in ("a/b?c#d", "codex:01 9", "日本%2F", '"<script>', "..x", "+&="):
-            chat = web.store.create(name)
-            assert web.of(chat).get().json["session_id"] == name
+            assert web.of(web.store.create(name)).get().json["session_id"] == name
 
 
 class TestHead:
     def test_it_is_the_version_that_if_match_takes(self, condensed):
         head, answer = condensed.chat.head(), condensed.get("/head")
-        assert answer.json == {
-            "session_id": condensed.chat.id,
-            "head_seq": 9,
-            "seq": head.seq,
-            "hash": head.hash,
-        }
-        assert answer.etag == '"9"'
+        known = {"session_id": condensed.chat.id, "head_seq": 9, "seq": head.seq, "hash": head.hash}
+        assert (answer.json, answer.etag) == (known, '"9"')
 
     def test_note_does_not_change_it(self, condensed):
         before = condensed.get("/head").etag
@@ -166,9 +159,11 @@ class TestEntries:
         assert found("kind=summary&kind=rewind") == [9, 12]
         assert found("role=assistant&limit=2") == [8, 11]
         assert found("role=assistant&limit=2&after=0") == [2, 4]
-        assert found("state=hidden") == [1, 2, 3, 4]
-        assert found("state=rewound") == [11]
+        assert (found("state=hidden"), found("state=rewound")) == ([1, 2, 3, 4], [11])
         assert found("state=rewound&state=hidden&before=4") == [1, 2, 3]
+
+    def test_unknown_kind_is_refused(self, condensed):
+        assert condensed.get("/entries?kind=typo").status == 400
 
     def test_empty_page_says_what_is_on_either_side_of_it(self, condensed):
         last = condensed.chat.info().last_seq
@@ -215,8 +210,7 @@ class TestMessage:
         talk.chat.rewind(0)
         assert talk.get("/message?message_id=m%201").json["seq"] == 3
         assert talk.get("/message?message_id=other").status == 404
-        assert talk.get("/message?message_id=").status == 422
-        assert talk.get("/message").status == 400
+        assert (talk.get("/message?message_id=").status, talk.get("/message").status) == (422, 400)
 
 
 class TestNotes:
@@ -357,10 +351,8 @@ class TestDiff:
     def test_it_is_what_entered_and_left_the_view(self, condensed):
         found = condensed.get("/diff?from=8&to=9").json
         assert found == through_json(difference(condensed.chat, 8, 9))
-        assert ([row["seq"] for row in found["left"]], seqs_in(found["came"])) == (
-            [1, 2, 3, 4],
-            [9],
-        )
+        left = [row["seq"] for row in found["left"]]
+        assert (left, seqs_in(found["came"])) == ([1, 2, 3, 4], [9])
         assert condensed.get("/diff?to=9").status == 400
 
 

@@ -6,13 +6,8 @@ import pytest
 
 from support.dialogue import call, fill, text
 
-REPLY = {
-    "type": "message",
-    "id": "m1",
-    "role": "assistant",
-    "content": [text("x")],
-    "stop_reason": "end_turn",
-}
+REPLY = {"type": "message", "id": "m1", "role": "assistant", "stop_reason": "end_turn"}
+REPLY |= {"content": [text("x")]}
 HELLO = {"role": "user", "content": "Hello"}
 
 
@@ -70,8 +65,7 @@ def test_turn_is_given_back_by_its_holder_alone(talk):
 
 class TestChangesInATurn:
     def test_they_are_made_while_it_is_held(self, talk):
-        token = taken(talk)["token"]
-        assert talk.post("/entries", HELLO, roocontext_turn=token).status == 201
+        assert talk.post("/entries", HELLO, roocontext_turn=taken(talk)["token"]).status == 201
         assert talk.chat.head_seq() == 1
 
     def test_none_is_made_after_another_one_took_over(self, talk):
@@ -83,17 +77,13 @@ class TestChangesInATurn:
         before = talk.chat.info().last_seq
         own = {"seq": seq, "block": 0}
         plan = {"aim": "truncate", "hide": [2, 3]}
+        asked = {"unanswered": True, "system": "Be brief."}
         for method, rest, document in (
-            ("POST", "/entries", HELLO),
-            ("POST", "/entries", [HELLO, HELLO]),
-            ("POST", "/notes", {"note": "x", "content": {}}),
-            ("POST", "/request", {"unanswered": True, "system": "Be brief."}),
-            ("POST", "/record", {"reply": REPLY}),
-            ("POST", "/begin", own),
-            ("POST", "/answer", {**own, "output": "x"}),
-            ("PUT", "/pins/2", None),
-            ("PATCH", "", {"title": "x"}),
-            ("POST", "/forks", {}),
+            *(("POST", "/entries", it) for it in (HELLO, [HELLO, HELLO])),
+            *(("POST", "/notes", {"note": "x", "content": {}}), ("POST", "/request", asked)),
+            *(("POST", "/record", {"reply": REPLY}), ("POST", "/begin", own)),
+            *(("POST", "/answer", {**own, "output": "x"}), ("PUT", "/pins/2", None)),
+            *(("PATCH", "", {"title": "x"}), ("POST", "/forks", {})),
         ):
             answer = talk.ask(method, rest, document, roocontext_turn=ended)
             assert (answer.status, answer.urn) == (409, "turn-lost"), rest

@@ -15,69 +15,74 @@ TWICE = {"role": "user", "content": "x", "contents": "x"}
 TOO_LONG = {"type": "invalid_request_error", "message": "prompt is too long: 4000 tokens > 3000"}
 NEW_MODEL = {"model": "new-model", "status": 400, "error": {"type": "error", "error": TOO_LONG}}
 
-REFUSED = [
-    ("PATCH", "", 422, {}),
-    ("PATCH", "", 422, {"titel": "x"}),
-    ("PATCH", "", 422, {"title": 5}),
-    ("PATCH", "", 422, {"metadata": []}),
-    ("PATCH", "", 422, []),
-    ("PATCH", "", 422, {"metadata_json": "[]"}),
-    ("PATCH", "", 422, {"metadata": {}, "changes": {"a": 1}}),
-    ("PATCH", "", 422, {"title": "x", "remove": ["a"]}),
-    ("PATCH", "", 422, {"changes": {}, "changes_json": "{}"}),
-    ("POST", "/entries", 400, []),
-    ("POST", "/entries?skip_stored=true", 400, HELLO),
-    ("POST", "/record", 422, {}),
-    ("POST", "/record", 422, {"reply": 5}),
-    ("POST", "/record", 422, {"reply": {"content": []}}),
-    ("POST", "/answer", 409, {"seq": 1, "block": 0, "output": "x"}),
-    ("POST", "/notes", 422, {"note": "n"}),
-    ("POST", "/notes", 422, {"note": "n", "content": []}),
-    ("POST", "/notes", 422, {"note": "", "content": {}}),
-    ("POST", "/notes", 422, [{"note": "n", "content": {}}, {"note": "n", "content": 5}]),
-    ("POST", "/notes", 404, [{"note": "n", "content": {}, "target": 500}]),
-    ("POST", "/notes", 400, {"note": "pin", "content": {"pinned": True}}),
-    ("PUT", "/pins/500", 404, None),
-    ("POST", "/compactions", 422, {}),
-    ("POST", "/compactions", 422, {"aim": "x"}),
-    ("POST", "/compactions", 422, {"aim": "condense", "hide": [1]}),
-    ("POST", "/compactions", 422, {"aim": "condense", "hide": [], "summary": "S"}),
-    ("POST", "/compactions", 422, {"aim": "truncate", "hide": [1], "summary": "S"}),
-    ("POST", "/compactions", 422, {"aim": "clear", "hide": [1]}),
-    ("POST", "/compactions", 422, {"aim": "manage", "blocks": [[1, 0]]}),
-    ("POST", "/compactions", 422, {"aim": "clear", "blocks": [[1]]}),
-    ("POST", "/compactions", 400, {"aim": "condense"}),
-    ("POST", "/compactions", 400, {"aim": "condense", "model": "no-such-model"}),
-    ("POST", "/compactions", 400, {"aim": "condense", "limit": 900, "policy": "x"}),
-    ("POST", "/recoveries", 422, {"model": "m"}),
-    ("POST", "/recoveries", 422, {"model": "m", "status": 529, "error": "Overloaded"}),
-    ("POST", "/restorations", 400, {}),
-    ("POST", "/rewinds", 422, {}),
-    ("POST", "/rewinds", 422, {"to": 1, "ts": 2}),
-    ("POST", "/rewinds", 422, {"to": "x"}),
-    ("POST", "/rewinds", 422, {"time": "x"}),
-    ("POST", "/rewinds", 404, {"to": 5}),
-    ("POST", "/undo", 409, {}),
-    ("POST", "/uncover", 409, {"seq": 1}),
-    ("POST", "/forks", 404, {"at": 500}),
-    ("POST", "/redactions", 404, {"seq": 500, "dry_run": False}),
-]
-
+NOTE = {"note": "n", "content": {}}
+REFUSED = {
+    "PATCH": {
+        422: [
+            *({}, {"titel": "x"}, {"title": 5}, {"metadata": []}, [], {"metadata_json": "[]"}),
+            *({"metadata": {}, "changes": {"a": 1}}, {"title": "x", "remove": ["a"]}),
+            {"changes": {}, "changes_json": "{}"},
+        ]
+    },
+    "POST /entries": {400: [[]]},
+    "POST /entries?skip_stored=true": {400: [HELLO]},
+    "POST /record": {422: [{}, {"reply": 5}, {"reply": {"content": []}}]},
+    "POST /answer": {409: [{"seq": 1, "block": 0, "output": "x"}]},
+    "POST /notes": {
+        422: [
+            {"note": "n"},
+            NOTE | {"content": []},
+            NOTE | {"note": ""},
+            [NOTE, NOTE | {"content": 5}],
+        ],
+        404: [[NOTE | {"target": 500}]],
+        400: [{"note": "pin", "content": {"pinned": True}}],
+    },
+    "PUT /pins/500": {404: [None]},
+    "POST /compactions": {
+        422: [
+            *({}, {"aim": "x"}, {"aim": "condense", "hide": [1]}, {"aim": "clear", "hide": [1]}),
+            *(
+                {"aim": aim, "hide": it, "summary": "S"}
+                for aim, it in (("condense", []), ("truncate", [1]))
+            ),
+            *({"aim": aim, "blocks": it} for aim, it in (("manage", [[1, 0]]), ("clear", [[1]]))),
+        ],
+        400: [
+            {"aim": "condense", **more}
+            for more in ({}, {"model": "no-such-model"}, {"limit": 900, "policy": "x"})
+        ],
+    },
+    "POST /recoveries": {
+        422: [{"model": "m", **more} for more in ({}, {"status": 529, "error": "Overloaded"})]
+    },
+    "POST /restorations": {400: [{}]},
+    "POST /rewinds": {422: [{}, {"to": 1, "ts": 2}, {"to": "x"}, {"time": "x"}], 404: [{"to": 5}]},
+    "POST /undo": {409: [{}]},
+    "POST /uncover": {409: [{"seq": 1}]},
+    "POST /forks": {404: [{"at": 500}]},
+    "POST /redactions": {404: [{"seq": 500, "dry_run": False}]},
+}
+"""Of each route the documents that it refuses, by the status of its answer."""
 
 VERSIONED = {
-    "/compactions",
-    "/recoveries",
-    "/restorations",
-    "/rewinds",
-    "/undo",
-    "/uncover",
+    *("/compactions", "/recoveries", "/restorations", "/rewinds", "/undo", "/uncover"),
     "/redactions",
 }
 
 
 @pytest.mark.parametrize("web", ["file"], indirect=True)
-@pytest.mark.parametrize(("method", "rest", "status", "document"), REFUSED)
-def test_document_without_a_sense_is_refused(talk, method, rest, status, document):
+@pytest.mark.parametrize(
+    ("route", "status", "document"),
+    [
+        (route, status, document)
+        for route, answers in REFUSED.items()
+        for status, documents in answers.items()
+        for document in documents
+    ],
+)
+def test_document_without_a_sense_is_refused(talk, route, status, document):
+    method, _, rest = route.partition(" ")
     fill(talk.chat, 2)
     headers = {"if_match": '"2"'} if rest in VERSIONED else {}
     answer = talk.ask(method, rest, document, **headers)
@@ -119,10 +124,8 @@ class TestChange:
     def test_title_and_metadata_are_replaced(self, talk):
         asked = {"title": "T", "metadata": {"a": 1}}
         answer = talk.ask("PATCH", "", asked, idempotency_key="k")
-        assert (answer.status, answer.json["title"], answer.json["metadata"]) == (
-            *(200, "T"),
-            {"a": 1},
-        )
+        changed = answer.json
+        assert (answer.status, changed["title"], changed["metadata"]) == (200, "T", {"a": 1})
         again = talk.ask("PATCH", "", asked, idempotency_key="k")
         assert again.headers["idempotency-replayed"] == "true"
         assert talk.chat.info().last_seq == 2
@@ -141,18 +144,10 @@ class TestAppend:
         receipt = talk.post("/entries", HELLO)
         assert (receipt.status, receipt.json["seq"], receipt.json["new"]) == (201, 1, True)
         talk.post("/entries", {"role": "assistant", "content": [call("t1")]})
-        given = {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}],
-            "ts": -5,
-            "message_id": "m",
-            "client_id": "c",
-            "model": "claude-x",
-            "usage": {"input_tokens": 1},
-            "extra": {"commit": "abc"},
-            "asked_at": 1,
-            "answers": [2, 0],
-        }
+        output = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+        given = {"role": "user", "content": [output], "ts": -5, "message_id": "m", "client_id": "c"}
+        given |= {"model": "claude-x", "usage": {"input_tokens": 1}, "extra": {"commit": "abc"}}
+        given |= {"asked_at": 1, "answers": [2, 0]}
         assert talk.post("/entries", given).status == 201
         row = talk.get("/entries/3").json
         assert {name: row[name] for name in given} == given
@@ -169,6 +164,7 @@ class TestAppend:
         for wrong, place in (({"role": "user", "content": [5]}, "content"), (TWICE, "1.contents")):
             refused = talk.post("/entries", [HELLO, wrong])
             assert (refused.status, place in refused.json["path"]) == (422, True)
+        assert talk.post("/entries", [HELLO, {"role": "x", "content": ""}]).json["index"] == 1
         assert talk.chat.head_seq() == 3
 
     def test_stale_version_is_refused_with_the_present_one(self, talk):
@@ -230,15 +226,9 @@ class TestLoop:
         assert request.json["body"]["messages"] == [{"role": "user", "content": "Hello"}]
         assert request.json["body"]["system"] == "Be kind."
         asked = {name: request.json[name] for name in ("seq", "form", "model", "requested")}
-        reply = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [text("I look."), call("t1")],
-            "stop_reason": "tool_use",
-            "usage": {"input_tokens": 3, "output_tokens": 2},
-        }
+        reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+        reply |= {"content": [text("I look."), call("t1")], "stop_reason": "tool_use"}
+        reply |= {"usage": {"input_tokens": 3, "output_tokens": 2}}
         recorded = talk.post("/record", {"reply": reply, "request": asked})
         assert recorded.status == 201
         again = talk.post("/record", {"reply_json": json.dumps(reply), "request": asked})
@@ -252,8 +242,7 @@ class TestLoop:
         assert answered.status == 201
         assert talk.post("/answer", place | {"output": "other"}).json["seq"] == answered.json["seq"]
         assert talk.get("/pending").json["waits_for"] == "model"
-        past = talk.post("/request", {"as_of": 1}).json["body"]
-        assert len(past["messages"]) == 1
+        assert len(talk.post("/request", {"as_of": 1}).json["body"]["messages"]) == 1
 
     @pytest.mark.parametrize("form", forms.known())
     def test_request_of_any_form(self, talk, form):
@@ -452,11 +441,9 @@ class TestRewind:
     def test_to_a_message_id_a_time_and_a_ts(self, talk):
         for n in range(3):
             talk.chat.append("user", f"m{n}", message_id=f"id{n}", ts=n * 1000)
-        for target, to in (
-            ({"message_id": "id1"}, 2),
-            ({"ts": 1000, "keep_target": False}, 1),
-            ({"time": "1970-01-01T00:00:01.500Z"}, 2),
-        ):
+        back = {"time": "1970-01-01T00:00:01.500Z"}
+        by_ts = {"ts": 1000, "keep_target": False}
+        for target, to in (({"message_id": "id1"}, 2), (by_ts, 1), (back, 2)):
             assert talk.change("/rewinds", target).json["to"] == to
             assert talk.change("/undo").status == 201
 

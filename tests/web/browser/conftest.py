@@ -106,10 +106,8 @@ def fill_store(store: Store) -> None:
     chat = store.create("long", title="A long session", metadata={"tool": "an agent"})
     for number in range(70):
         chat.append("user", f"Question **{number}**: what does `part_{number}` do?")
-        chat.append(
-            "assistant",
-            [{"type": "text", "text": "I look.\n\n```python\nx = 1\n```"}, call(f"t{number}")],
-        )
+        looks = {"type": "text", "text": "I look.\n\n```python\nx = 1\n```"}
+        chat.append("assistant", [looks, call(f"t{number}")])
         chat.append("user", [result(f"t{number}", f"output {number}\n" * 4)])
     chat.commit(Plan.condense(chat.view(), range(10, 160), "A summary of *what was said*."))
     chat.rewind(to=chat.append("user", "left").seq - 1)

@@ -56,8 +56,7 @@ def test_everything_is_read_without_script(plain):
     follow_link(plain, "Earlier")
     assert "Question 0" in texts(plain, "article")[0]
     follow_link(plain, "Everything")
-    fold = plain.find_element(By.CSS_SELECTOR, "details.fold > summary")
-    fold.click()
+    plain.find_element(By.CSS_SELECTOR, "details.fold > summary").click()
     assert plain.find_element(By.CSS_SELECTOR, "details.fold article").is_displayed()
 
 
@@ -143,13 +142,8 @@ def test_nothing_in_a_session_acts(browser):
 
 def test_rebound_name_is_refused_by_every_page(start, site):
     with start("host-resolver-rules=MAP evil.test 127.0.0.1") as browser:
-        for path in (
-            *PAGES,
-            "/static/page.css",
-            "/static/page.js",
-            "/s/long/rows",
-            "/s/long/follow",
-        ):
+        files = ("/static/page.css", "/static/page.js")
+        for path in (*PAGES, *files, "/s/long/rows", "/s/long/follow"):
             browser.get_log("performance")
             address = f"http://evil.test:{site.port}{path}"
             browser.get(address)
@@ -207,8 +201,7 @@ def test_keys_move_through_a_page(browser):
         return browser.execute_script(focus)
 
     first = press("j")
-    second = press("j")
-    assert first != second
+    assert first != press("j")
     assert press("k") == first
     assert "user" in browser.find_element(By.ID, press("J")).get_attribute("class")
     assert press("/") == "q"

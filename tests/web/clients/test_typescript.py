@@ -90,8 +90,7 @@ def contents(chat: Session) -> list[Any]:
 
 def test_turn_with_a_tool_is_recorded_without_loss(agent, store):
     replies = [Calls("I look.", command="echo found"), Answer("It is there.")]
-    done = agent("s 1/é", "Where", "is it?", replies=replies)
-    assert done.stdout == "It is there.\n"
+    assert agent("s 1/é", "Where", "is it?", replies=replies).stdout == "It is there.\n"
     chat = store.session("s 1/é")
     asked, called, output, answer = contents(chat)
     assert asked == "Where is it?"
@@ -107,8 +106,7 @@ def test_after_a_crash_in_a_tool_the_model_is_told_and_nothing_runs_twice(agent,
     agent("s", "Go", replies=[Calls("I run.", command=crash)], code=-signal.SIGKILL)
     (pending,) = store.session("s").pending()
     assert pending.begun
-    done = agent("s", replies=[Answer("I looked, and it ran.")])
-    assert done.stdout == "I looked, and it ran.\n"
+    assert agent("s", replies=[Answer("I looked, and it ran.")]).stdout == "I looked, and it ran.\n"
     assert (tmp_path / "runs").read_text() == "ran\n"
     (block,) = contents(store.session("s"))[2]
     assert block["is_error"]
