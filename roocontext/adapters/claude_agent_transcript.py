@@ -20,7 +20,7 @@ from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.files import SourceLine
 from roocontext.formats.imported import storable, storable_model
 from roocontext.formats.importers.claude_code import Calls, events_of
-from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
+from roocontext.formats.importers.claude_code_rows import SPEAKERS, TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.writing import clearing, copy_of, hiding, refused_message
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
@@ -172,7 +172,7 @@ class Transcript:
         row = row_of(SourceLine(0, record, 0, 0))
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript
-        if row.type == "attachment":
+        if row.type not in SPEAKERS:
             row.speaks = False  # the SDK reads its record again, and turns it into text itself
         return row
 

@@ -169,11 +169,30 @@ def test_side_chains_are_child_sessions(store, file):
     assert words(store.session("claude-code:s-1/a1")) == "do it did"
 
 
-def test_errors_of_the_api_are_not_sent(store, file):
+@pytest.mark.parametrize("field", ["isApiErrorMessage", "isVirtual"])
+def test_replies_that_are_only_shown_are_not_sent(store, file, field):
     file.user("one")
-    file.reply("m1", "API Error: 529", isApiErrorMessage=True)
+    file.reply("m1", "API Error: 529", **{field: True})
     file.user("two")
     assert sent(store, file) == "one two"
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+
+
+@pytest.mark.parametrize("blocks", [["(no content)"], [THOUGHT, "(no content)"]])
+def test_answer_without_content_is_not_sent(store, file, blocks):
+    file.user("one")
+    for block in blocks:
+        file.reply("m1", block)
+    sent(store, file)  # the answer is not complete
+    file.user("two")
+    file.reply("m2", "(no content)")
+    file.reply("m2", use("t1"), stop="tool_use")
+    file.result("t1")
+    assert sent(store, file) == "one two (no content) t1 =t1"
+    kept = [note.content["record"] for note in store.session("claude-code:s-1").notes("imported")]
+    assert [one["message"]["id"] for one in kept] == ["m1"] * len(blocks)
 
 
 def test_entries_of_others_are_never_rewound(store, file):
@@ -359,6 +378,34 @@ def test_mentioned_file_is_sent_as_its_row_says(store, file, kind, seen):
 
 
 # Branches: rows come late, without a parent, or beside the path to others, as in 2.1.330
+
+
+@pytest.mark.parametrize(
+    ("subtype", "printed", "seen"),
+    [
+        ("local_command", "<local-command-stdout>out</local-command-stdout>", True),
+        ("local_command", "", False),
+        ("stop_hook_summary", "out", False),
+    ],
+)
+def test_output_of_a_local_command_is_sent(store, file, subtype, printed, seen):
+    file.user("go")
+    file.row("system", subtype=subtype, content=printed, level="info")
+    done(file)
+    assert sent(store, file) == " ".join(["go", *([printed] if seen else []), "done"])
+    entries = [one.entry for one in chat_of(store).audit() if one.entry.message_id == "u-2"]
+    assert [entry.extra["record"]["content"] for entry in entries] == [printed] * seen
+    assert chat_of(store).info().first_prompt == "go"
+
+
+def test_output_of_a_local_command_beside_the_path_is_sent(store, file):
+    file.user("go")
+    call = file.reply("m1", use("t1"), stop="tool_use")
+    file.row("system", subtype="local_command", content="printed")
+    file.result("t1", parent=call)
+    done(file)
+    assert sent(store, file) == "go t1 =t1 printed done"
+
 
 HISTORIES = {
     "results between the rows of an answer": ("go <t1 =t1 &t2^2 =t2", "go t1 t2 =t1 =t2"),

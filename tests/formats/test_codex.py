@@ -30,9 +30,9 @@ OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
 def talk(rows: str, make: Any = item) -> list[dict[str, Any]]:
     """Records in short: `one` is the user's, `>two` an answer, `#rules` the developer's.
 
-    `@` is the environment, which the user tells, `*` an output, `-2` a rollback of two turns,
-    `[one,=S]` a compaction that leaves `one` and the summary S, `$` a sealed compaction in it, and
-    `~S` a compaction as earlier releases wrote it, without what it leaves.
+    `@` is the environment, which the user tells, `*` an output, `!` the beginning of a turn, `-2` a
+    rollback of two turns, `[one,=S]` a compaction that leaves `one` and the summary S, `$` a sealed
+    compaction in it, and `~S` a compaction as earlier releases wrote it, without what it leaves.
     """
     made = []
     for row in rows.split():
@@ -47,6 +47,8 @@ def talk(rows: str, make: Any = item) -> list[dict[str, Any]]:
                 made.append(SEALED)
             case "*", _:
                 made.append(line("response_item", **OUTPUT))
+            case "!", _:
+                made.append(line("event_msg", type="task_started", turn_id="t"))
             case "-", turns:
                 made.append(line("event_msg", type="thread_rolled_back", num_turns=int(turns)))
             case "~", text:
@@ -149,6 +151,24 @@ HISTORIES = {
     "rollback of an old compaction, a turn of its own": [("@ 1 >2 three ~S four -2", "@ 1 three")],
     "rollback of all rows left by a compaction": [("one [one,=S] -9 * -1 two", "* two")],
     "rollback of nothing": [("one -0 >two", "one two")],
+    "rollback of a turn with a compaction": [
+        ("! @ one >two ! #rules three [one,=S] >four -1", "@ one two"),
+        ("! three [one,three,=S] -1 ! five", "@ one two five"),
+    ],
+    "rollback of the turn after one with a compaction": [
+        ("! @ one >two ! #rules three [one,$] ! four -2", "@ one two")
+    ],
+    "rollback of a turn that begins with a compaction": [
+        ("! @ one >two ! #rules [one,=S] three -1", "@ one two")
+    ],
+    "rollback of a turn before a compaction": [("! @ 1 >2 ! #rules 3 ! [1,=S] -1", "@ 1 2")],
+    "rollback of a turn after a compaction": [("! @ 1 >2 ! [1,=S] ! #rules 3 -1", "1 =S")],
+    "rollback of one of two compactions": [("! 1 >2 ! [1,=S] ! 3 [1,3,=T] ! 4 -2", "1 =S")],
+    "rollback of all turns and a compaction": [("! @ one >two ! [one,=S] ! three -9", "@")],
+    "rollback of what was typed after a compaction": [
+        ("! @ one ! #rules three [one,=S] more -1", "@ one rules three")
+    ],
+    "rollback of a part of a turn": [("! @ one ! [one,=S] two three -1", "one =S two")],
 }
 
 
@@ -205,10 +225,37 @@ def test_items_of_a_sealed_compaction_that_hides_nothing_are_messages(store, pat
     assert chat.verify().ok
 
 
-def test_snapshots_in_a_new_history_are_not_sent(store, path):
-    new = [{"type": "ghost_snapshot"}, *talk("=S", said)]
-    add(path, "one", line("compacted", message="S", replacement_history=new))
+@pytest.mark.parametrize("odd", [{"type": "ghost_snapshot"}, {"type": "hologram"}])
+def test_items_that_the_program_does_not_know_are_not_sent(store, path, odd):
+    add(path, "one", line("response_item", **odd), item("system", "two"))
+    assert taken(store, path) == "one"
+    kept = store.session("codex:aa").notes("imported")
+    assert odd in [note.content["record"].get("payload") for note in kept]
+    add(path, line("compacted", message="S", replacement_history=[odd, *talk("=S", said)]))
     assert taken(store, path) == "=S"
+
+
+AGENTS = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nbe kind\n</INSTRUCTIONS>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_turn"),
+    [
+        ([AGENTS], False),
+        ([f"\n{AGENTS}\n", "<environment_context>\nx\n</environment_context>"], False),
+        (["see", "<skill>\n<name>x</name>\n</skill>"], False),
+        (["<ENVIRONMENT_CONTEXT>x</ENVIRONMENT_CONTEXT>"], False),
+        (['<hook_prompt hook_run_id="a">go on</hook_prompt>'], False),
+        (["# AGENTS.md is too long, shorten it"], True),
+        (["<environment_context> is repeated, why?"], True),
+        (["<skill>x</skill> and now?"], True),
+    ],
+)
+def test_rollback_counts_what_the_user_typed(store, path, texts, is_turn):
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    odd = line("response_item", type="message", role="user", content=parts)
+    add(path, "one >two", odd, "-1")
+    assert taken(store, path) == ("one two" if is_turn else "")
 
 
 def test_summary_of_an_earlier_compaction_is_not_kept(store, path):

@@ -272,10 +272,11 @@ def test_program_command_with_an_image_is_recognised(store, path):
 
 
 def test_call_without_a_result_and_blank_text_are_taken(store, path):
-    write(path, META, WORK[0], record("3", "gemini", "  ", toolCalls=[{**CALL, "result": ""}]))
-    write(path, record("4", "gemini", " \n"))
+    bare = [{**CALL, "result": ""}]
+    write(path, META, WORK[0], record("3", "gemini", [{"text": ""}], toolCalls=bare))
+    write(path, record("4", "gemini", ""), record("5", "gemini", " \n"))
     take(store, path)
-    assert seen(store) == [("u", "hello"), ("m", "functionCall")]
+    assert seen(store) == [("u", "hello"), ("m", "functionCall"), ("m", " \n")]
 
 
 def test_removed_ids_do_not_merge_messages(store, path):

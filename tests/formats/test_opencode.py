@@ -168,6 +168,16 @@ def test_compaction_that_keeps_a_tail_leaves_it_visible(store, kept):
     assert seen(store) == ["What did we do so far?", "S", "two", "go on"]
 
 
+def test_text_typed_while_a_summary_is_made_stands_before_it(store, kept):
+    asked = user(3, {"type": "compaction", "auto": True, "tail_start_id": "msg_002"})
+    summary = reply(5, "S", summary=True, parentID="msg_003")
+    take(store, kept(user(1, "one"), user(2, "two"), asked, user(4, "wait"), summary))
+    assert seen(store) == ["What did we do so far?", "wait", "S", "two"]
+    (chat,) = (store.session(one.session_id) for one in store.sessions())
+    (compaction,) = [entry for entry in chat.audit() if entry.kind == "summary"]
+    assert compaction.content[0]["text"] == "S"
+
+
 @pytest.mark.parametrize(
     "damage", [{"finish": None}, {"error": {"name": "X"}}, {"parentID": "?"}, {"parentID": "msg_9"}]
 )
@@ -194,6 +204,12 @@ def test_revert_becomes_a_rewind(store, kept):
     assert seen(store) == ["one", "two"]
     take(store, kept(*messages))
     assert seen(store) == ["one", "two", "three", "four"]
+
+
+def test_revert_whose_deletion_was_interrupted_becomes_a_rewind(store, kept):
+    revert = {"messageID": "msg_002", "partID": "prt_0021"}
+    take(store, kept(user(1, "one"), user(3, "three"), revert=revert))
+    assert seen(store) == ["one"]
 
 
 def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):

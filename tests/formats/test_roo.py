@@ -9,16 +9,16 @@ import pytest
 from roocontext.formats.importers import roo
 from roocontext.formats.player import play
 from roocontext.formats.writing import SessionImport
+from vectors.replay import load
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "tasks" / "0190-task"
-    made.mkdir(parents=True)
-    return made
+    return tmp_path / "tasks" / "0190-task"
 
 
 def task(folder: Path, rows: Any, screen: Any = (), **item: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / roo.API).write_text(json.dumps(rows))
     (folder / "ui_messages.json").write_text(json.dumps(list(screen)))
     if item:
@@ -75,7 +75,7 @@ def test_condense_of_december_2025_becomes_a_summary(store, folder):
     summary = row("assistant", "S", 1_004, isSummary=True, condenseId="c1")
     task(folder, [*rows[:5], summary, *rows[5:]])
     done = take(store, folder)
-    assert seen(store, done) == "m0 S m5 m6 m7"
+    assert seen(store, done) == "S m5 m6 m7"
     (kept,) = [e for e in store.session(done.session_id).audit() if e.kind == "summary"]
     assert kept.entry.details["record"]["condenseId"] == "c1"
 
@@ -94,8 +94,18 @@ def test_condense_without_ids_becomes_a_summary(store, folder):
     task(folder, [row("user", "m0", 1_000), old, row("user", "m7", 1_007)])
     done = take(store, folder)
     contents = [m.content for m in store.session(done.session_id).view().messages]
-    assert contents[1] == "S"
-    assert len(contents) == 3
+    assert contents == ["S", row("user", "m7", 1_007)["content"]]
+
+
+def test_view_is_what_the_program_of_2026_sends(store, folder):
+    recorded = load("roo/getEffectiveApiHistory")
+    for number, case in enumerate(one for one in recorded if "roo-2026-04" in one["versions"]):
+        task(place := folder.with_name(str(number)), case["input"]["messages"])
+        done = take(store, place)
+        messages = store.session(done.session_id).view().messages if done.new else ()
+        assert [(m.role, m.content) for m in messages] == [
+            (m["role"], m["content"]) for m in case["output"]
+        ], case["name"]
 
 
 @pytest.mark.parametrize("at", [1, 5], ids=["of the first days", "today's"])
@@ -139,7 +149,7 @@ def test_compaction_after_an_import_is_a_rewind_and_a_new_tail(store, folder):
     task(folder, [*rows[:5], row("assistant", "S", 9, isSummary=True, condenseId="c1"), *rows[5:]])
     done = take(store, folder)
     assert done.rewound
-    assert seen(store, done) == "m0 S m5 m6 m7"
+    assert seen(store, done) == "S m5 m6 m7"
     assert store.session(done.session_id).verify().ok
 
 

@@ -84,6 +84,8 @@ CODEX = [
     ("<user_instructions>\n\nBe brief\n\n</user_instructions>", None),
     ("<turn_aborted>\nThe user interrupted\n</turn_aborted>", None),
     ("<user_shell_command>ls</user_shell_command>", None),
+    ('<codex_internal_context source="goal">go on</codex_internal_context>', None),
+    ("# AGENTS.md is too long", "# AGENTS.md is too long"),
     ("<image name=[Image #1]>", None),
     ("Warning: apply_patch was requested via exec_command.", None),
     (IDE, "Fix it"),

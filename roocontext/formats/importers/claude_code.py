@@ -35,7 +35,12 @@ from roocontext.formats.files import (
     report,
 )
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.claude_code_rows import TranscriptRow, TranscriptRows, sent_of
+from roocontext.formats.importers.claude_code_rows import (
+    SPEAKERS,
+    TranscriptRow,
+    TranscriptRows,
+    sent_of,
+)
 from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
@@ -143,14 +148,15 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
     """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
     ts = iso_ms(record.get("timestamp"))
-    if not row.speaks:
+    if not (row.speaks and step.is_sent):
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
         return
-    if row.type == "attachment":
-        content = sent_of(record["attachment"], record.get("rendered"))
-        words = NewMessage("user", content, ts=ts, message_id=row.uuid, extra={"record": record})
+    if row.type not in SPEAKERS:
+        words = NewMessage(
+            "user", sent_of(record), ts=ts, message_id=row.uuid, extra={"record": record}
+        )
         yield Added(row.uuid, with_typed(words, record), row.line)
         return
     rest = dict(record["message"])

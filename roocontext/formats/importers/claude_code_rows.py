@@ -22,11 +22,12 @@ from roocontext.formats.files import (
     read_at,
     read_lines,
 )
+from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.readings.blocks import as_dict, dicts, text
 
 Content: TypeAlias = str | list[Any]
 
-_SPEAKERS = ("user", "assistant")
+SPEAKERS = ("user", "assistant")
 _FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
 _WORDS = "queued_command"
 _FILES = ("file", "directory", "pdf_reference", "mcp_resource", "selected_lines_in_ide")
@@ -36,7 +37,8 @@ class TranscriptRow(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file.
 
     Of a compaction, `kept` are the rows that it names as kept, `segment` the first and the last
-    one of a chain of kept rows, and `keeps_first` says that they precede the summary.
+    one of a chain of kept rows, and `keeps_first` says that they precede the summary. A reply
+    `says` something, or it has the tool's own text in place of none (False), or thinking (None).
     """
 
     index: int
@@ -53,6 +55,7 @@ class TranscriptRow(msgspec.Struct, gc=False):
     source: str | None = None
     agent: str | None = None
     speaks: bool = False
+    says: bool | None = True
     is_summary: bool = False
     stopped: bool = False
     kept: list[str] | tuple[()] = ()
@@ -153,8 +156,8 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
     if record.get("isSidechain") is True:
         row.agent = non_empty(record.get("agentId")) or "?"
     message = record.get("message")
-    is_error = bool(record.get("isApiErrorMessage"))
-    if row.type in _SPEAKERS and isinstance(message, dict) and not is_error:
+    is_shown_only = bool(record.get("isApiErrorMessage")) or record.get("isVirtual") is True
+    if row.type in SPEAKERS and isinstance(message, dict) and not is_shown_only:
         row.speaks = True
         row.answer = name(message.get("id")) if row.type == "assistant" else None
         row.stopped = message.get("stop_reason") is not None
@@ -162,15 +165,28 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         blocks = dicts(message.get("content"))
         calls = (name(block.get("id")) for block in blocks if block.get("type") == "tool_use")
         row.calls = tuple(filter(None, calls))
+        row.says = row.type == "user" or _says(message.get("content"))
         # A result counts even if the id of its call was removed.
         results = (block for block in blocks if block.get("type") == "tool_result")
         row.results = tuple(name(block.get("tool_use_id")) or "" for block in results)
-    elif row.type == "attachment":
-        row.speaks = sent_of(record.get("attachment"), record.get("rendered")) is not None
+    else:
+        row.speaks = sent_of(record) is not None
     if row.subtype == "compact_boundary":
         row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
         _read_kept(row, record.get("compactMetadata"))
     return row
+
+
+def _says(content: Any) -> bool | None:
+    """False for the tool's own text in place of none, None for thinking."""
+    if isinstance(content, list) and all(
+        as_dict(block).get("type") in THINKING for block in content
+    ):
+        return None
+    match content:
+        case [{"type": "text", "text": str(words)}]:
+            return words.strip() != "(no content)"
+    return True
 
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
@@ -183,9 +199,15 @@ def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), preserved.get("anchorUuid"))
 
 
-def sent_of(attachment: Any, rendered: Any) -> Content | None:
-    """The content of the message that is sent; None if it is not the user's, or not known."""
-    kind = as_dict(attachment).get("type")
+def sent_of(record: dict[str, Any]) -> Content | None:
+    """The content of a row that is sent as a message of the user; None if none is, or not known.
+
+    That is what an attachment holds, or what a command of the program's own has printed.
+    """
+    if record.get("subtype") == "local_command":
+        return non_empty(record.get("content"))
+    attachment, rendered = as_dict(record.get("attachment")), record.get("rendered")
+    kind = attachment.get("type")
     if kind != _WORDS and kind not in _FILES:
         return None
     contents = [part for row in dicts(rendered) if _is_content(part := row.get("content"))]

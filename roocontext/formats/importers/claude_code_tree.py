@@ -12,16 +12,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roocontext.formats.events import Problem
-from roocontext.formats.importers.claude_code_rows import TranscriptRow
+from roocontext.formats.importers.claude_code_rows import SPEAKERS, TranscriptRow
 
 
 class TranscriptStep(NamedTuple):
     """The next row. The last row of an answer has its usage; a summary has the rows it keeps.
 
-    The rows that a summary keeps follow it (`kept_after`), unless it `keeps_first`.
+    The rows that a summary keeps follow it (`kept_after`), unless it `keeps_first`. The tool does
+    not send an answer without content.
     """
 
     row: TranscriptRow
+    is_sent: bool = True
     ends_answer: bool = False
     keeps: frozenset[str] = frozenset()
     kept_after: tuple[str, ...] = ()
@@ -62,6 +64,11 @@ class TreeUnit:
         last = replies[-1]
         is_followed = bool(self.children) or len(self.rows) > len(replies)
         return last if is_followed or last.stopped or not last.answer else None
+
+    def says_something(self) -> bool:
+        """False for an answer that holds the tool's own text in place of none."""
+        says = {row.says for row in self.rows}
+        return True in says or False not in says
 
     def ordered(self) -> Sequence[TranscriptRow]:
         """The answer first, and then the results, each in the order of the file."""
@@ -223,9 +230,10 @@ class TranscriptTree:
                 end = unit.end()
                 if unit.begins:
                     yield Back(None)
+                is_sent = end is None or unit.says_something()
                 for row in unit.ordered():
-                    yield self.step(row, end)
-                    at = row.uuid
+                    yield self.step(row, end) if is_sent else TranscriptStep(row, is_sent=False)
+                    at = row.uuid if is_sent else at
                 for row in unit.notes:
                     yield TranscriptStep(row)
                     if row.subtype == "microcompact_boundary":
@@ -341,7 +349,7 @@ class TranscriptTree:
 
 
 def _has_attachments(unit: TreeUnit) -> bool:
-    return all(row.type == "attachment" for row in unit.rows)
+    return all(row.type not in SPEAKERS for row in unit.rows)
 
 
 def _attached(unit: TreeUnit) -> list[TreeUnit]:

@@ -18,10 +18,10 @@ from roocontext.formats.files import iso_ms, name, non_empty, read_lines
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.codex_history import (
     ENVELOPES,
-    NOT_SENT,
     CodexHistory,
     Placed,
     compaction_events,
+    is_sent,
     item_message,
     opened_line,
     read_threads,
@@ -104,7 +104,7 @@ def _events_of(
 ) -> Iterator[Event]:
     record, line = at.line.record, at.line.number
     ts = iso_ms(as_dict(record).get("timestamp"))
-    if kind == "response_item" and payload.get("type") not in NOT_SENT:
+    if kind == "response_item" and is_sent(payload):
         message = history.add(payload, ts)
         if payload is not record:
             rest = {key: value for key, value in record.items() if key != "payload"}
@@ -117,6 +117,8 @@ def _events_of(
         yield from compaction_events(payload, at, ts, history)
     elif kind == "event_msg" and payload.get("type") == "thread_rolled_back":
         yield from _rolled_back(payload, at, ts, history)
+    elif kind == "event_msg" and payload.get("type") == "task_started":
+        history.begun.append(history.said)
     yield Noted(None, kind, record, ts, line)
 
 
@@ -134,7 +136,7 @@ def _rolled_back(
     payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     turns = payload.get("num_turns")
-    history.cut(turns if type(turns) is int else 1)
+    history.roll_back(turns if type(turns) is int else 1)
     left = history.items
     rollback, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:

@@ -26,18 +26,28 @@ from roocontext.log.readings.blocks import as_dict, dicts
 FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
-NOT_SENT = ("ghost_snapshot",)
+_SENT = (
+    *("message", "agent_message", "reasoning", "web_search_call", "image_generation_call"),
+    *("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),
+    *("local_shell_call", "tool_search_call", "tool_search_output"),
+    *("compaction", "compaction_summary", "context_compaction"),
+)
+"""The types of items that the program sends; it leaves out those that it does not know."""
 _NO_SUMMARY = "(no summary available)"
 _RECORD = {"compacted": True}
 _THREAD = re.compile(r"[\w-]+")
-_CONTEXT = (
-    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
-    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+_CONTEXT = re.compile(
+    r"# AGENTS\.md instructions.*</INSTRUCTIONS>"
+    r"|<(environment_context|user_instructions|INSTRUCTIONS|turn_aborted|user_shell_command|skill"
+    r"|subagent_notification|goal_context|recommended_plugins|agent_message_board_notification)>"
+    r"(?:.*</\1>)?"
+    r"|<(hook_prompt|codex_internal_context) [^>]*>.*</\2>",
+    re.DOTALL | re.IGNORECASE,
 )
-"""The beginnings of the program's own texts in user messages."""
+"""The program's own texts in user messages: a message with one of them is no turn of the user."""
 _INSERTIONS = Insertions(
     openings=(
-        *_CONTEXT,
+        "# AGENTS.md instructions",
         "Warning: apply_patch was requested via",
         "<image>",
         "<image name=",
@@ -46,7 +56,8 @@ _INSERTIONS = Insertions(
     tags=(
         *("environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted"),
         *("user_shell_command", "user_action", "skill", "subagent_notification", "hook_prompt"),
-        *("collaboration_mode", "personality_spec", "realtime_conversation"),
+        *("collaboration_mode", "personality_spec", "realtime_conversation", "goal_context"),
+        *("recommended_plugins", "agent_message_board_notification", "codex_internal_context"),
     ),
     heading="## My request for Codex:",
 )
@@ -149,6 +160,18 @@ class Item(NamedTuple):
     payload: dict[str, Any] | None
 
 
+class Replaced(NamedTuple):
+    """The items that a compaction has replaced, in a turn that a rollback may drop.
+
+    `turn` is the number of turns that had begun, `said` that of the user's messages before.
+    """
+
+    items: list[Item]
+    compacted: int
+    turn: int
+    said: int
+
+
 @dataclass(slots=True)
 class CodexHistory:
     """The items that the program would send now. A compaction left the first `compacted` ones."""
@@ -158,6 +181,11 @@ class CodexHistory:
     count: int = 0
     model: str | None = None
     has_messages: bool = False
+    said: int = 0
+    """The messages of the user, without those that compactions left."""
+    begun: list[int] = field(default_factory=list)
+    """By turn: `said` when it began. Only rollouts since 2026 say that one begins."""
+    replaced: list[Replaced] = field(default_factory=list)
 
     def add(self, payload: dict[str, Any], ts: int | None, *, is_left: bool = False) -> NewMessage:
         """The next item as a message; a compaction or a rollback may have left it."""
@@ -166,26 +194,58 @@ class CodexHistory:
         name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
         message = item_message(payload, name, ts, self.model)
         role = payload.get("role") if is_message(payload) else None
-        is_own = role == "user" and _texts(message).lstrip().startswith(_CONTEXT)
+        parts = dicts(payload.get("content")) if role == "user" else []
+        is_own = any(_CONTEXT.fullmatch(str(part.get("text")).strip()) for part in parts)
         is_context = is_own or role in ("developer", "system")
         is_turn = role == "user" and not is_own
+        self.said += is_turn and not is_left
         text = _text_of_content(payload.get("content")) if is_turn else ""
         is_first = is_context and all(item.is_context for item in self.items)
         may_return = is_left or is_first or (is_turn and _is_text(payload, text))
         self.items.append(Item(name, is_turn, is_context, text, payload if may_return else None))
         return message
 
-    def cut(self, turns: int) -> None:
+    def replace(self, items: Iterable[dict[str, Any]], ts: int | None) -> list[NewMessage]:
+        """The items that a compaction puts in place of all, as messages."""
+        self.replaced.append(Replaced(self.items, self.compacted, len(self.begun), self.said))
+        self.items = []
+        rows = [self.add(item, ts, is_left=True) for item in items]
+        self.compacted = len(rows)
+        return rows
+
+    def roll_back(self, turns: int) -> None:
+        """Drop the last turns of the user, and undo the compactions that were made in them."""
+        if turns <= 0:
+            return
+        left, at = max(self.said - turns, 0), self.said
+        while self.begun and at > left:
+            at = self.begun.pop()
+        undone: Replaced | None = None
+        while self.replaced and self.replaced[-1].turn > len(self.begun):
+            undone = self.replaced.pop()
+        # What the user added to a turn after its compaction may be all that is dropped.
+        if undone is not None and undone.said >= left:
+            self.items, self.compacted = undone.items, undone.compacted
+            turns -= self.said - undone.said
+        self.said = left
+        self._cut(turns)
+
+    def _cut(self, turns: int) -> None:
         """Drop the last turns of the user, with the context that was written for them."""
         starts = [index for index, item in enumerate(self.items) if item.is_turn]
-        if not starts or turns <= 0:
+        if not starts:
             return
         first = max(len(starts) - turns, 0)
-        at = starts[first]
+        at = starts[first] if turns else len(self.items)
         # The context before the first turn is the session's.
         while first and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
+
+
+def is_sent(payload: dict[str, Any]) -> bool:
+    """True if an item is sent to the model."""
+    return payload.get("type", "message") in _SENT and payload.get("role") != "system"
 
 
 def is_message(payload: dict[str, Any]) -> bool:
@@ -242,10 +302,7 @@ def _replaced(
     items: list[Any], summary: str, at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     name, line = f"compacted:{at.name}", at.line.number
-    history.items = []
-    sent = [item for item in dicts(items) if item.get("type") not in NOT_SENT]
-    rows = [history.add(item, ts, is_left=True) for item in sent]
-    history.compacted = len(rows)
+    rows = history.replace(filter(is_sent, dicts(items)), ts)
     # The summary is the row that holds its text, or else the last one that has words.
     texts = list(map(_texts, rows))
     holds = [n for n, words in enumerate(texts) if summary.strip() and summary.strip() in words]

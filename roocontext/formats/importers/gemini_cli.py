@@ -256,7 +256,7 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     calls = dicts(record.get("toolCalls"))
     is_whole = any("functionCall" in part or part.get("thought") for part in parts)
     if not is_whole:
-        parts = [part for part in parts if not _is_blank(part)]
+        parts = [part for part in parts if part != {"text": ""}]
         parts = [*_thoughts(record), *parts, *map(_call, calls)]
     if not parts:
         return []
@@ -276,11 +276,6 @@ def _words(part: dict[str, Any]) -> str:
     """The text by which the program sees whether a user's message is for the model."""
     text = part.get("text", "")
     return text if isinstance(text, str) and set(part) <= {"text"} else "[part]"
-
-
-def _is_blank(part: dict[str, Any]) -> bool:
-    words = part.get("text")
-    return set(part) == {"text"} and isinstance(words, str) and not words.strip()
 
 
 def _message(

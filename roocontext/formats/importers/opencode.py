@@ -118,7 +118,9 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event
         if not rows:
             yield Noted(name, str(role), message.record, ts)
         if name in summaries:
-            yield _hid(message, questions.get(summaries[name]), rows, ts, turns)
+            yield _hid(
+                message, questions[summaries[name]], rows, ts, [*zip(sent, turns, strict=True)]
+            )
             at = name
             continue
         replies = [row for row in rows if row.role == "assistant"]
@@ -157,30 +159,38 @@ def _summaries(sent: list[OpenCodeMessage]) -> dict[str, str]:
 
 def _hid(
     summary: OpenCodeMessage,
-    question: OpenCodeMessage | None,
+    asked: OpenCodeMessage,
     rows: list[OpenCodeTurn],
     ts: int | None,
-    turns: list[list[OpenCodeTurn]],
+    turns: list[tuple[OpenCodeMessage, list[OpenCodeTurn]]],
 ) -> Event:
-    """A compaction: the question and the summary for what is before, except the tail it kept."""
-    asked = question or OpenCodeMessage({"id": "?"}, [], {})
+    """A compaction: the question and the summary for what is before, except the tail it kept.
+
+    What came while the summary was made stands between the two.
+    """
     tails = [str(part["tail_start_id"]) for part in asked.parts if part.get("tail_start_id")]
     begins, ends = str(asked.info["id"]), str(summary.info["id"])
-    named = [(row.id.partition(":")[0], row.id) for turn in turns for row in turn]
-    # What came while the summary was made follows it too.
     kept_after = tuple(
-        row for of, row in named if (tails and tails[0] <= of < begins) or begins < of < ends
+        row.id
+        for message, sent in turns
+        for row in sent
+        if tails and tails[0] <= message.info["id"] < begins
     )
-    extra = {"record": asked.record}
-    first = NewMessage("user", [text(QUESTION)], message_id=begins, extra=extra)
+    first = NewMessage("user", [text(QUESTION)], message_id=begins, extra={"record": asked.record})
+    between = [
+        _message(row, message, _time(message.info, "created"), None, is_last=False)
+        for message, sent in turns
+        for row in sent
+        if begins < message.info["id"] < ends
+    ]
     extra = {"record": summary.record}
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
     return Hid(
         ends,
-        (with_typed_text(first, ""), *answer),
+        (*(with_typed_text(row, "") for row in (first, *between)), *answer),
         keeps=frozenset(kept_after),
         kept_after=kept_after,
-        lead=len(answer),
+        lead=len(between) + 1 if answer else 0,
     )
 
 
@@ -189,12 +199,13 @@ def _reverted(
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
     revert = as_dict(info.get("revert"))
-    name, part = revert.get("messageID"), revert.get("partID")
-    message = next((message for message in sent if message.info["id"] == name), None)
-    if message is None:
+    name, part = named(revert.get("messageID")), revert.get("partID")
+    # A program that was stopped while it deleted the messages may have left later ones.
+    after = (message for message in sent if name and message.info["id"] >= name)
+    if (message := next(after, None)) is None:
         return
-    yield WentBack("reverted", last[str(name)])
-    if isinstance(part, str):
+    yield WentBack("reverted", last[str(message.info["id"])])
+    if isinstance(part, str) and message.info["id"] == name:
         parts = [before for before in message.parts if str(before.get("id")) < part]
         ts = _time(message.info, "created")
         for row in turns_of(message.info, parts):

@@ -163,12 +163,7 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
 
     The tool leaves such results out, and a message that held nothing else.
     """
-    # Summaries in the user's name, which the tools write since 2026.
-    ends = [
-        index
-        for index, row in enumerate(rows)
-        if as_dict(row).get(CONDENSED.flag) is True and row.get("role") == "user"
-    ]
+    ends = [index for index, row in enumerate(rows) if as_dict(row).get(CONDENSED.flag) is True]
     if not ends:
         return {}
     later = [(index, as_dict(row)) for index, row in enumerate(rows) if index >= ends[-1]]
@@ -232,10 +227,7 @@ def _hid(rows: list[Any], index: int, ids: list[str], tagged: list[int]) -> Hid:
         return Hid(
             ids[index], (message,), hides=hidden, at_end=is_late, truncates=True, record=record
         )
-    # The tool sends what follows its last summary, and one of the assistant's after the first row.
-    keeps_first = as_dict(rows[0]).get("role") == "user" != row.get("role")
-    keeps = frozenset(ids[:1] if keeps_first else ()) - hidden
-    return Hid(ids[index], (message,), keeps=keeps, record=record)
+    return Hid(ids[index], (message,), record=record)
 
 
 def _hider_id(row: Any) -> str | None:
