@@ -151,7 +151,7 @@ class RequestedChange(NamedTuple):
 
 def lock(log: SessionLog) -> SessionHead:
     """Read the head of a session that will be written: other writers wait until this one ends."""
-    return to_head(log.session_id, log.rows(_LOCK_HEAD))
+    return read_with_head(log, [], LOCKED_HEAD)[0]
 
 
 def read_head(log: SessionLog) -> SessionHead:
@@ -164,6 +164,10 @@ def read_with_head(
 ) -> tuple[SessionHead, list[list[SqlRow]]]:
     """Read the head of a session and the rows of other queries, in one request."""
     rows, *others = log.all([head or HEAD, *queries])
+    if log.tx.is_filtered and head is LOCKED_HEAD:
+        # Having waited for the lock, a server looks at the session's row anew, but not at its
+        # metadata in another table.
+        rows = log.rows(_READ_HEAD)
     return to_head(log.session_id, rows), others
 
 

@@ -8,8 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from roocontext import NewMessage, Plan, Store
-from roocontext.errors import SessionPurged, StoreUnavailable, TurnTaken
+from roocontext import NewMessage, Plan, Session, Store
+from roocontext.errors import (
+    SessionNotFound,
+    SessionPurged,
+    StoreUnavailable,
+    TurnTaken,
+)
 from roocontext.store.proof.verify import PAGE
 from support.postgres_server import lock_waits
 
@@ -124,3 +129,31 @@ def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url
         with pytest.raises(TurnTaken) as refused:
             taken.result(WAIT_S)
         assert refused.value.holder == "first"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda chat: chat.append("user", "late"),
+        lambda chat: chat.set_metadata({"team": "a", "late": "yes"}),
+        lambda chat: chat.rewind(1),
+    ],
+    ids=["append", "metadata", "rewind"],
+)
+def test_session_that_leaves_a_store_while_it_is_waited_for_is_not_written(
+    postgres_url, write, object]
+):
+    with Store.open(postgres_url) as everyone, ThreadPoolExecutor(1) as threads:
+        chat = everyone.create("s", metadata={"team": "a"})
+        last = chat.append("user", "early").seq
+        with Store.open(postgres_url, where={"team": "a"}) as part:
+            with psycopg.connect(postgres_url) as moving, psycopg.connect(postgres_url) as looking:
+                looking.autocommit = True
+                moving.execute("UPDATE facts SET value = '\"b\"'")
+                moving.execute("UPDATE sessions SET title = 'moved'")
+                late = threads.submit(write, part.session("s"))
+                while not lock_waits(looking):
+                    assert not late.done()
+            with pytest.raises(SessionNotFound):
+                late.result(WAIT_S)
+        assert chat.head().seq == last
