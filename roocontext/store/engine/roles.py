@@ -22,6 +22,7 @@ from roocontext.store.engine.cluster import distributed_tables
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.engine.schema import ADMINISTRATOR, ERASURES, OWNER_POLICY, sessions
+from roocontext.store.engine.statements import StoreScope
 
 _MATCHES = "roocontext_matches"
 _VIEWS = ("messages", "effective_history")
@@ -115,12 +116,11 @@ def secure(
     Superusers and roles with BYPASSRLS see all of them. So does the role `administrator`. It can
     be repeated, and then replaces the policies.
     """
-    if administrator == "public":  # to PostgreSQL, however it is quoted, that is every role
-        raise InvalidOption("There is no role 'public'.", name="administrator")
     engine = engine_of(url, EngineOptions(read_only=dry_run))
     if engine.server is None:
         raise InvalidOption("An SQLite file has no row-level security.", name="url")
-    with closing(Database(engine)) as database:
+    # No row is read, so a role that sees one owner only may secure its tables again.
+    with closing(Database(engine, scope=StoreScope("nobody"))) as database:
         if dry_run:
             return SecuritySteps(
                 database.inspect(lambda connection: _steps(connection, administrator)), dry_run=True
@@ -164,6 +164,12 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
     if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < _OLDEST:
         raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")
     role = None if administrator is None else quoted_role(administrator)
+    # None has the name `public`: to PostgreSQL, however it is quoted, that is every role.
+    if (
+        role
+        and connection.execute(sql("SELECT to_regrole(:role)"), {"role": role}).scalar() is None
+    ):
+        raise InvalidOption(f"There is no role {administrator!r}.", name="administrator")
     is_distributed = sessions.name in distributed_tables(connection)
     policies = (_on_shards if is_distributed else _on_one_server)(connection, role)
     return (*policies, *_enabled())
