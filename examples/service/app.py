@@ -66,6 +66,7 @@ async def ask(turn: AsyncSession, stopped: int) -> AsyncIterator[dict[str, Any]]
     async with client.messages.stream(
         model=MODEL, max_tokens=4_000, tools=TOOLS, **request
     ) as reply:
+        await anext(reply)  # the beginning of the message, or the provider's error
         try:
             async for text in reply.text_stream:
                 yield {"text": text}

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from roocontext import Store
+from support.fake_provider import Broken
 from support.next_release import next_release
 from support.pages import every_page
 from support.service_workers import GONE, PATIENCE, Client, Service
@@ -170,6 +171,15 @@ class TestUsers:
         assert bob.ask("GET", "/chats").json == {"chats": [], "next": None}
         assert ada.ask("GET", f"/chats/{chat}").json["waits_for"] == "user"
         assert service.client("").ask("GET", "/chats").status == 401
+
+    def test_error_at_the_beginning_of_a_reply_is_reported(self, service):
+        client = service.client("ada")
+        chat = client.surely("POST", "/chats")["chat"]
+        service.model.script.append(Broken(events=0))
+        said = {"key": "1", "text": "Where is order 7?"}
+        *_, last = client.stream("POST", f"/chats/{chat}/messages", said)
+        assert last == {"failed": "APIStatusError"}
+        client.talk(chat, "1", "Where is order 7?")
 
     def test_list_comes_in_pages(self, service):
         ada = service.client("ada")

@@ -111,13 +111,14 @@ class Half:
 
 @dataclass(frozen=True)
 class Broken:
-    """Status 200, half a text, then an error event."""
+    """Status 200, half a text or less of it, then an error event."""
 
     kind: str = "overloaded_error"
     message: str = "Overloaded"
+    events: int = 4
 
     def send(self, exchange: "Exchange") -> None:
-        half = Answer("A summary that breaks off.").events(exchange)[:4]
+        half = Answer("A summary that breaks off.").events(exchange)[: self.events]
         exchange.stream([*half, _error(self.kind, self.message)])
 
 
