@@ -106,8 +106,8 @@ class Store:
         created or restored through such a store, and their forks. The sessions of others do not
         exist for it, except that their ids cannot be used. Without one it sees all.
         With `where` it shows only sessions whose metadata has these strings at its top level now.
-        It creates none, refuses to change these strings, and redacts nothing, because copies may be
-        in sessions that it does not show.
+        It creates none, refuses to change these strings, and restores and redacts nothing, because
+        copies may be in sessions that it does not show.
 
         Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
         use; on SQLite there is no limit. If all are in use for `pool_timeout` seconds,

@@ -176,9 +176,7 @@ _DELETE = [delete(erasure.table).where(of_session(erasure.table)) for erasure in
 
 def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Redacted:
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
-    if log.tx.is_filtered:
-        line = "A store that was opened with `where` redacts nothing: it does not see all copies."
-        raise InvalidOption(line, name="where")
+    _refuse_part(log.tx)
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
     try:
@@ -223,6 +221,13 @@ def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Red
     )
 
 
+def _refuse_part(tx: Transaction) -> None:
+    """Refuse a store that may not show all copies of an entry."""
+    if tx.is_filtered:
+        line = "A store that was opened with `where` restores and redacts nothing: it does not see"
+        raise InvalidOption(f"{line} all copies.", name="where")
+
+
 def _covering(log: SessionLog, seq: int) -> BlockRef | None:
     """The compaction that a covering puts into effect; None if the entry is no covering."""
     row = log.row(_COVERING, seq=seq)
@@ -250,6 +255,7 @@ def redact_copies(log: SessionLog, sources: Sources) -> list[Place]:
 
     Without this, content that was erased would come back in a fork, or stay in one.
     """
+    _refuse_part(log.tx)
     first = log.row(_ENTRY, seq=1)
     if first is None:
         return []

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from roocontext import NewMessage, Plan, Session, Store
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import (
     SessionNotFound,
     SessionPurged,
@@ -140,9 +140,7 @@ def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url
     ],
     ids=["append", "metadata", "rewind"],
 )
-def test_session_that_leaves_a_store_while_it_is_waited_for_is_not_written(
-    postgres_url, write, object]
-):
+def test_session_that_leaves_a_store_while_it_is_waited_for_is_not_written(postgres_url, write):
     with Store.open(postgres_url) as everyone, ThreadPoolExecutor(1) as threads:
         chat = everyone.create("s", metadata={"team": "a"})
         last = chat.append("user", "early").seq

@@ -440,13 +440,25 @@ def test_store_with_where_shows_the_sessions_that_have_it_now(stores):
         Store.open(stores.lab.url, where={"user": 1})  # type: ignore[dict-item]  # on purpose
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_store_with_where_redacts_nothing(stores, dry_run):
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, _: store.session("s1").redact(2),
+        lambda store, _: store.session("s1").redact(2, dry_run=True),
+        lambda store, log: store.restore("s1", log),
+    ],
+    ids=["redact", "dry run", "restore"],
+)
+def test_store_with_where_redacts_and_restores_nothing(stores, call):
     """A copy may be in a session that it does not show, as a fork with other metadata."""
     chat = stores.everyone.create("s1", metadata={"user": "ann"})
-    seq = chat.append("user", SECRET).seq
+    assert chat.append("user", SECRET).seq == 2
     chat.fork().set_metadata({"user": "bob"})
+    with Store.open(":memory:") as elsewhere:
+        elsewhere.restore("s1", [*chat.internals.stored()])
+        elsewhere.session("s1").redact(2)
+        redacted = [*elsewhere.session("s1").internals.stored()]
     part = Store.open(stores.lab.url, where={"user": "ann"})
     with part, pytest.raises(InvalidOption, match="does not see all copies"):
-        part.session("s1").redact(seq, dry_run=dry_run)
-    assert chat.message(seq).content == SECRET
+        call(part, redacted)
+    assert chat.message(2).content == SECRET
