@@ -55,7 +55,7 @@ class Probe:
             self._process, self._last = os.getpid(), (last := Future())
             try:
                 started(self._answer, last, name="ping")
-            except StoreUnavailable:
+            except BaseException:  # an interrupt too: nobody may answer
                 self._last = None
                 raise
         try:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from opentelemetry import trace
@@ -344,6 +344,19 @@ def test_ping_without_a_free_connection_says_so(postgres_url):
     with Store.open(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.1) as store:
         with store._database.read(), pytest.raises(PoolExhausted):
             store.ping()
+        store.ping()
+
+
+@pytest.mark.one_leg
+def test_ping_after_one_that_was_interrupted_is_answered(leg, monkeypatch):
+    def interrupt(*_: Any, **__: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with Store.open(":memory:") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr("roocontext.store.engine.threads.started", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                store.ping()
         store.ping()
 
 
