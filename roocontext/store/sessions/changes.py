@@ -7,7 +7,7 @@ writers do. What is reported is read again from there on, and what is known is d
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
@@ -143,16 +143,17 @@ class Feed:
             for row, minute in zip(rows, cursors, strict=False)
         ]
 
-    def put(self, rows: Iterable[_Row], minute: int) -> None:
+    def put(self, rows: Mapping[str, _Row], minute: int) -> None:
         """Add what changed, and the minute from which everything else is to be read."""
         with self._lock:
-            for row in rows:
-                if self._session is not None:
-                    if row.session_id != self._session or row == self._known:
-                        continue
-                    self._known = row
-                self._pending.pop(row.session_id, None)
-                self._pending[row.session_id] = row
+            if self._session is not None:
+                # Not row by row: there may be thousands of feeds of one session each.
+                row = rows.get(self._session, self._known)
+                rows = {} if row is None or row == self._known else {row.session_id: row}
+                self._known = row
+            for name, row in rows.items():
+                self._pending.pop(name, None)
+                self._pending[name] = row
             self._minute = minute
         if self._pending:
             self._wake()
@@ -288,7 +289,8 @@ class Poller:
             now, rows = self._database.lookup(_read, start, session)
             if session is None:
                 self._report(now, [row for row in rows if row.minute >= self._minute])
-            feed.put([row for row in rows if row.minute >= minute], self._place(now, rows, minute))
+            later = {row.session_id: row for row in rows if row.minute >= minute}
+            feed.put(later, self._place(now, rows, minute))
             if self._thread is None:
                 self._stop = threading.Event()
                 self._thread = started(self._run, self._stop, name="changes")
@@ -326,9 +328,9 @@ class Poller:
 
     def _report(self, now: int, rows: list[_Row]) -> None:
         """Give the feeds what they do not know, and move on."""
-        new = [row for row in rows if self._known.get(row.session_id) != row]
+        new = {row.session_id: row for row in rows if self._known.get(row.session_id) != row}
         self._minute = self._place(now, rows, self._minute)
-        self._known |= {row.session_id: row for row in new}
+        self._known |= new
         self._known = {name: row for name, row in self._known.items() if row.minute >= self._minute}
         for feed in list(self._feeds):
             feed.put(new, self._minute)

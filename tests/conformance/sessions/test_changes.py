@@ -15,6 +15,8 @@ import pytest
 from roocontext import AsyncStore, Plan, Store
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine.postgres import LONGEST_S
+from roocontext.store.sessions.changes import Feed, _Row
+from support.steps import steps_of
 
 pytestmark = pytest.mark.every_leg
 
@@ -193,6 +195,17 @@ def test_one_thread_feeds_all(tmp_path):
         assert [until(feed, {"s": 1}) for feed in feeds] == [{"s": 1}] * 50
         for feed in feeds:
             feed.close()
+
+
+def test_feed_of_one_session_costs_the_same_however_many_others_change():
+    def steps(feeds, changed):
+        with Store.open(":memory:") as store:
+            following = [Feed(store._poller, None, "s") for _ in range(feeds)]
+            store._poller._feeds.update(following)
+            rows = [_Row(str(number), 1, 1, is_purged=False) for number in range(changed)]
+            return steps_of(lambda: store._poller._report(1, rows))
+
+    assert steps(20, 500) - steps(1, 500) == steps(20, 10) - steps(1, 10)
 
 
 def test_error_is_raised_once_and_the_feed_continues(postgres_url):
