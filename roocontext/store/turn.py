@@ -51,6 +51,7 @@ class SessionTurn(Session):
         self._wait_s = wait
         self._give_up: float | None = None
         self._own: GivenTurn | None = None
+        self._process = 0
         self._held_until = 0.0
         self._database = self._database.checked(self._check)
 
@@ -82,6 +83,7 @@ class SessionTurn(Session):
     def seconds_to_wait(self) -> float:
         """Take the turn, and return 0; else after how many seconds to try again, or TurnTaken."""
         own, asked = GivenTurn(self), monotonic()
+        self._process = os.getpid()
         self._own = own  # first: whatever happens then, it is given back
         if self._give_up is None:
             self._give_up = asked + self._wait_s
@@ -102,7 +104,8 @@ class SessionTurn(Session):
         self._opened.renewer.remove(self)
         self._give_up = None
         own, self._own = self._own, None
-        if own is not None:
+        # A child that was forked in the block leaves it too, but the turn is its parent's.
+        if own is not None and self._process == os.getpid():
             try:
                 own.end()
             except StoreReadOnly:

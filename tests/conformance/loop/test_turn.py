@@ -1,6 +1,7 @@
 """The turn of a session: one runner at a time works on it, and a late one writes nothing."""
 
 import asyncio
+import multiprocessing
 import signal
 import time
 from contextlib import ExitStack
@@ -295,6 +296,15 @@ def test_process_that_was_paused_writes_nothing_after_its_expiry(runner):
         process.stdin.flush()
         assert process.stdout.readline() == "lost to other\n"
         assert turn.append("user", "again").seq == 2
+
+
+def test_forked_child_that_leaves_the_block_ends_no_turn(postgres_url):
+    with Store.open(postgres_url) as store, store.create("s").turn() as turn:
+        child = multiprocessing.get_context("fork").Process(target=turn.__exit__)
+        child.start()
+        child.join(WAIT_S)
+        assert child.exitcode == 0
+        assert turn.append("user", "still here").seq == 1
 
 
 def test_turn_of_a_killed_process_ends_with_its_lease(runner):
