@@ -31,7 +31,7 @@ from roocontext.store.engine.transaction import Transaction
 _VERSION = f"SELECT version_num, oldest_release FROM {VERSION_TABLE}"  # noqa: S608 - a constant
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
 _LOCK_TIMEOUT = "500ms"
-"""How long an upgrade waits for the tables: less than it takes a server to look for deadlocks,
+"""How long a change waits for the tables: less than it takes a server to look for deadlocks,
 which might end another program's transaction instead."""
 
 
@@ -123,15 +123,15 @@ def _upgrade_once(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         wait_for_others(connection)
     if is_outdated(connection):  # unless another process upgraded it in the meantime
-        _take_tables(connection)
+        take_tables(connection)
         _upgrade(connection)
 
 
-def _take_tables(connection: Connection) -> None:
+def take_tables(connection: Connection) -> None:
     """Lock the tables on a server, all at once and before they are counted, or give up soon.
 
     Everyone who comes later waits for a statement that waits for a lock. So it must not wait long
-    for a transaction that takes its time, such as a dump: the upgrade is tried again from outside.
+    for a transaction that takes its time, such as a dump: the change is tried again from outside.
     """
     if connection.dialect.name == "sqlite":
         return

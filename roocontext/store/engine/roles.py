@@ -131,6 +131,7 @@ def secure(
 def _secured(connection: Connection, administrator: str | None) -> SecuritySteps:
     migrate.wait_for_others(connection)
     steps = _steps(connection, administrator)
+    migrate.take_tables(connection)
     for step in steps:
         connection.exec_driver_sql(step, execution_options={"no_parameters": True})
     return SecuritySteps(steps, dry_run=False)

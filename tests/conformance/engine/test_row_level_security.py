@@ -1,6 +1,7 @@
 """Row-level security: the server shows a role that owns nothing the sessions of one owner only."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from sqlalchemy import make_url
 
 from conformance.sessions.test_owners import ID, Stores, attack, theirs
 from roocontext import Store
-from roocontext.errors import InvalidOption, SessionNotFound, StoreReadOnly
+from roocontext.errors import InvalidOption, SessionNotFound, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.roles import grants, secure
 from roocontext.store.engine.schema import ERASURES
 from support.damage import SECRET
@@ -112,6 +113,16 @@ def test_administrator_sees_all(secured):
     secure(secured.url)
     with pytest.raises(InvalidOption), secured.open(None):
         pass
+
+
+def test_nobody_waits_behind_a_database_that_is_to_be_secured_during_a_dump(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roocontext.store.engine.migrate._LOCK_TIMEOUT", "10ms")
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(secured.url) as dump:
+        dump.execute("SELECT count(*) FROM entries")
+        with pytest.raises(StoreUnavailable, match="tried 8 times"):
+            threads.submit(secure, secured.url).result(30)
 
 
 @pytest.fixture
