@@ -7,7 +7,7 @@ same lock: so no write of a runner is committed after another one has taken over
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
 
 from roocontext.errors import TurnLost, TurnTaken
 from roocontext.log.moments import utc
@@ -39,7 +39,8 @@ _NEXT = (
     .where(*_own, turns.c.expires_at == bindparam("seen"))
     .values({name: bindparam(f"new_{name}") for name in Held._fields})
 )
-_RENEW = update(turns).where(*_own).values(expires_at=EngineTime() + bindparam("lease"))
+_LEASE = bindparam("new_lease", type_=BigInteger)
+_RENEW = update(turns).where(*_own).values(lease=_LEASE, expires_at=EngineTime() + _LEASE)
 _END = delete(turns).where(*_own)
 
 
@@ -81,7 +82,7 @@ def _replaced(log: SessionLog, old: Held, new: Held) -> bool:
 
 def renew_turn(log: SessionLog, token: str, *, lease: int, now: int) -> Held:
     """Let the lease begin anew; TurnLost if another runner has taken over, or it was ended."""
-    log.run(_RENEW, held=token, lease=lease, now=now)
+    log.run(_RENEW, held=token, new_lease=lease, now=now)
     return _own_turn(log.session_id, token, log.rows(_TURN))
 
 

@@ -47,6 +47,10 @@ def test_lease_begins_anew_for_the_holder_alone(talk):
     answer = talk.ask("PUT", "/turn", {"lease": 900}, roocontext_turn=turn["token"])
     assert (answer.status, answer.json["token"]) == (200, turn["token"])
     assert answer.json["expires_at"] > turn["expires_at"]
+    # Whoever asks for it learns the new end, and leaves it as it is.
+    for _ in range(2):
+        refused = talk.post("/turn")
+        assert refused.json["expires_at"] == answer.json["expires_at"]
     answer = talk.ask("PUT", "/turn", {}, roocontext_turn="f" * 32)
     assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-lost", "agent 2")
     answer = talk.ask("PUT", "/turn", {})
