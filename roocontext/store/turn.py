@@ -68,7 +68,10 @@ class SessionTurn(Session):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.give_back()
+        try:
+            self.give_back()
+        finally:  # an interrupt may cut the first one short (0023)
+            self.give_back()
 
     @property
     def is_held(self) -> bool:
@@ -103,15 +106,15 @@ class SessionTurn(Session):
         """End the turn, unless another runner has it already."""
         self._opened.renewer.remove(self)
         self._give_up = None
-        own, self._own = self._own, None
         # A child that was forked in the block leaves it too, but the turn is its parent's.
-        if own is not None and self._process == os.getpid():
+        if self._own is not None and self._process == os.getpid():
             try:
-                own.end()
+                self._own.end()
             except StoreReadOnly:
                 raise
             except (StoreClosed, StoreUnavailable):  # then it ends with its lease
-                return
+                pass
+        self._own = None
 
     def renew(self) -> float | None:
         """See Renewable."""

@@ -18,6 +18,8 @@ from roocontext.errors import (
     TurnLost,
     TurnTaken,
 )
+from roocontext.store.loop.renewer import Renewer
+from roocontext.store.turn import GivenTurn
 from support.dialogue import text
 from support.replies import claude
 
@@ -340,6 +342,24 @@ def test_tasks_take_turns(lab):
             assert await chat.head_seq() == 3
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize(("kind", "step"), [(Renewer, "remove"), (GivenTurn, "end")])
+def test_turn_is_given_back_although_that_is_interrupted(tmp_path, monkeypatch, kind, step):
+    plain, interrupts = getattr(kind, step), [KeyboardInterrupt]
+
+    def interrupted(*arguments):
+        if interrupts:
+            raise interrupts.pop()
+        return plain(*arguments)
+
+    with Store.open(tmp_path / "s.db") as store:
+        chat = store.create("s")
+        monkeypatch.setattr(kind, step, interrupted)
+        with pytest.raises(KeyboardInterrupt), chat.turn():
+            pass
+        with chat.turn(holder="next"):
+            pass
 
 
 def test_turn_ends_with_its_lease_when_the_store_is_closed_in_it(tmp_path):
