@@ -157,10 +157,10 @@ async def stop(request: Request) -> Response:
 async def live(request: Request) -> Response:
     """The user's chats as they change, after a cursor or from now on."""
     store = await store_of(request)
-    after = request.query_params.get("after") or await store.change_cursor()
+    changes = store.changes(request.query_params.get("after") or await store.change_cursor())
 
     async def events() -> AsyncIterator[str]:
-        async with store.changes(after) as feed:
+        async with changes as feed:
             while True:
                 yield ": alive\n\n"
                 for change in await feed.read(timeout=15):

@@ -193,7 +193,8 @@ class TestUsers:
         pages = every_page(read)
         assert [len(page.chats) for page in pages] == [2, 2, 1]
         assert sorted(one["chat"] for page in pages for one in page.chats) == sorted(made)
-        assert ada.ask("GET", "/chats?after=nonsense").status == 400
+        for path in ("/chats", "/live"):
+            assert ada.ask("GET", f"{path}?after=nonsense").status == 400
 
 
 class _Page:
