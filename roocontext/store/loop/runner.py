@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
 
-from roocontext.errors import TurnLost, TurnTaken
+from roocontext.errors import StoreUnavailable, TurnLost, TurnTaken
 from roocontext.log.moments import utc
 from roocontext.store.engine.schema import EngineTime, of_session, turns
 from roocontext.store.engine.transaction import SessionLog, SqlRow
@@ -40,7 +40,13 @@ _NEXT = (
     .values({name: bindparam(f"new_{name}") for name in Held._fields})
 )
 _LEASE = bindparam("new_lease", type_=BigInteger)
-_RENEW = update(turns).where(*_own).values(lease=_LEASE, expires_at=EngineTime() + _LEASE)
+# It waits for nobody: one thread renews all turns of a process.
+_free = select(turns.c.session_id).where(*_own).with_for_update(skip_locked=True).scalar_subquery()
+_RENEW = (
+    update(turns)
+    .where(of_session(turns), turns.c.session_id == _free)
+    .values(lease=_LEASE, expires_at=EngineTime() + _LEASE)
+)
 _END = delete(turns).where(*_own)
 
 
@@ -82,8 +88,11 @@ def _replaced(log: SessionLog, old: Held, new: Held) -> bool:
 
 def renew_turn(log: SessionLog, token: str, *, lease: int, now: int) -> Held:
     """Let the lease begin anew; TurnLost if another runner has taken over, or it was ended."""
-    log.run(_RENEW, held=token, new_lease=lease, now=now)
-    return _own_turn(log.session_id, token, log.rows(_TURN))
+    renewed = log.run(_RENEW, held=token, new_lease=lease, now=now)
+    held = _own_turn(log.session_id, token, log.rows(_TURN))
+    if not renewed:
+        raise StoreUnavailable(f"Another transaction changes the turn of {log.session_id!r}.")
+    return held
 
 
 def end_turn(log: SessionLog, token: str) -> None:

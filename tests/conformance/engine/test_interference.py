@@ -131,6 +131,18 @@ def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url
         assert refused.value.holder == "first"
 
 
+def test_renewal_of_a_turn_waits_for_no_other_change_of_it(postgres_url: str) -> None:
+    """One thread renews all turns of a process, and would be late for the others."""
+    with ExitStack() as stack:
+        store = stack.enter_context(Store.open(postgres_url, lock_timeout=60))
+        turn = stack.enter_context(store.create("s").turn(lease=60))
+        threads = stack.enter_context(ThreadPoolExecutor(1))
+        with psycopg.connect(postgres_url) as changing:
+            changing.execute("SELECT 1 FROM turns WHERE session_id = 's' FOR UPDATE")
+            assert threads.submit(turn.renew).result(WAIT_S) == 1
+        assert turn.renew() == 20
+
+
 @pytest.mark.parametrize(
     "write",
     [
