@@ -144,6 +144,9 @@ class TestPin:
 class TestFork:
     def test_fork_at_an_entry_is_opened(self, web, kept, chat):
         form = read_page(web, f"{path_of(chat)}/e/5/change").form("Fork")
+        before = kept.sessions()
+        assert send_form(web, form, title="another way " * 90).status == 422
+        assert kept.sessions() == before
         answer = send_form(web, form, title="another way")
         assert "another way" in followed(web, answer).headings
         branch = kept.session(answer.headers["location"].removeprefix("/s/"))

@@ -8,6 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from roocontext.errors import NothingToUndo, UndoRefused
 from roocontext.log.draft import UNCOVERED
+from roocontext.log.encoding import check_id
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.reports.history import EntryRow, difference, one_entry, rows_from, text_in
@@ -268,8 +269,11 @@ def change_pin(asked: FormRequest) -> Response:
 
 def make_fork(asked: FormRequest) -> Response:
     """Make a fork, and show it."""
+    title = asked.fields.get("title", "").strip()
+    if title:
+        check_id("title", title)  # before the fork is made
     branch = asked.chat.fork(asked.number("at"))
-    if title := asked.fields.get("title", "").strip():
+    if title:
         branch.set_title(title)
     return RedirectResponse(session_path(branch.id), 303)
 
