@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> subprocess.Popen[str]:
     env = {**os.environ, "XDG_STATE_HOME": str(folder), "BROWSER": f"{folder}/browser %s"}
+    env["http_proxy"] = "http://127.0.0.1:9"  # which must not be sent the token
     command = [str(SCRIPT), *words, "--db", "agent.db"]
     return subprocess.Popen(command, env=env, cwd=folder, stdout=subprocess.PIPE, text=True)
 
