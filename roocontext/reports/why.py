@@ -41,8 +41,8 @@ class Why(Document):
     """The reasons why the model does not see an entry now, or not as it was written.
 
     The `reasons` come in the order in which they have to be reversed: a summary may itself be
-    hidden by another. If an entry is not `shown_to_models`, it is not a message, and no model ever
-    sees it.
+    hidden by another, and a rewind may have taken back an entry that was hidden. If an entry is not
+    `shown_to_models`, it is not a message, and no model ever sees it.
     """
 
     session_id: str
@@ -68,15 +68,18 @@ def why(chat: "Session", seq: int) -> Why:
 
 def _reasons(chat: "Session", seq: int) -> Iterator[Reason]:
     """The entries that hide or clear an entry, each after the entries that hide it in turn."""
-    page, known = chat.internals.audited(), set[int]()
-
-    def read(seq: int) -> AuditEntry:
-        (entry,) = page(seq - 1, 1)
-        return entry
+    read, known = _reader(chat), set[int]()
+    entry = read(seq)
+    # If this is reversed, the session is what it was before it, and the entry may be hidden there.
+    while entry.hiders and entry.hiders[0].kind not in UNCOVERED:
+        hider = entry.hiders[0]
+        yield _reason(hider, seq, read(hider.seq), None)
+        read = _reader(chat, as_of=hider.seq - 1)
+        entry = read(seq)
 
     # A stack of its own: a chain of summaries may be longer than Python's. It has each hider, the
     # entry that it hides, and the hider as an entry once what hides that is on the stack too.
-    waiting = _waiting(read(seq))
+    waiting = _waiting(entry)
     while waiting:
         hider, hidden, acting = waiting.pop()
         if acting is not None:
@@ -85,8 +88,21 @@ def _reasons(chat: "Session", seq: int) -> Iterator[Reason]:
             known.add(hider.seq)
             acting = read(hider.seq)
             waiting.append((hider, hidden, acting))
-            if hider.kind in UNCOVERED and hider.kind is not Kind.CLEARING:
+            if hider.kind is Kind.COVERING:  # it is hidden where its reply is
+                waiting += _waiting(read(_source(acting)[0]))
+            elif hider.kind is not Kind.CLEARING:
                 waiting += _waiting(acting)
+
+
+def _reader(chat: "Session", as_of: int | None = None) -> Callable[[int], AuditEntry]:
+    page = chat.internals.audited(as_of=as_of)
+    return lambda seq: page(seq - 1, 1)[0]
+
+
+def _source(covering: AuditEntry) -> tuple[int, int]:
+    """The entry and the block of the compaction that a covering is about."""
+    seq, block = (covering.entry.details or {})["source"]
+    return seq, block
 
 
 def _waiting(entry: AuditEntry) -> list[tuple[Hider, int, AuditEntry | None]]:
@@ -110,7 +126,7 @@ def _text(chat: "Session", acting: AuditEntry, read: Callable[[int], AuditEntry]
     """The text that replaces what an entry hides, or an extract of what it hides."""
     if acting.kind is not Kind.COVERING:
         return text_in(acting)
-    seq, block = (acting.entry.details or {})["source"]
+    seq, block = _source(acting)
     reply = read(seq)
     for compaction in compactions_in(reply.entry.format or "", reply.content):
         if compaction.block == block and compaction.text is not None:

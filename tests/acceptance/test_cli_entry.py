@@ -14,7 +14,8 @@ from roocontext.cli.exit_codes import Code
 from roocontext.log.spans import spans_of
 from roocontext.store.reading import audit
 from support.cli_process import CommandLine
-from support.dialogue import work
+from support.dialogue import text, work
+from support.replies import claude
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
@@ -104,15 +105,20 @@ def test_shortened_output_is_not_shown_as_cleared(chat, run):
 
 
 def test_commands_of_why_bring_the_entry_back(chat, run):
+    def shown_again(seq: int) -> list[int]:
+        for command in why(run, seq)[1].split("; "):
+            assert run(*command.split()[1:]).code == 0
+        return [message.seq for message in chat.view().messages]
+
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
     chat.commit(Plan.truncate(chat.view(), [9, 5], "[cut]"))
-    for command in why(run, 1)[1].split("; "):
-        assert run(*command.split()[1:]).code == 0
-    assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
+    assert shown_again(1) == [*range(1, 9)]
     chat.rewind(to=3)
-    _, command = why(run, 8)
-    assert run(*command.split()[1:]).code == 0
-    assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
+    assert shown_again(8) == [*range(1, 9)]
+    reply = chat.record(claude({"type": "compaction", "content": "C"}, text("So.")))
+    chat.commit(Plan.condense(chat.view(), [reply.seq], "S"))
+    chat.rewind(to=3)
+    assert shown_again(8) == [*range(1, 9), reply.seq]
 
 
 def test_entry_is_shown_whole(chat, run):
