@@ -87,11 +87,17 @@ def _reasons(chat: "Session", seq: int) -> Iterator[Reason]:
         elif hider.seq not in known:
             known.add(hider.seq)
             acting = read(hider.seq)
-            waiting.append((hider, hidden, acting))
-            if hider.kind is Kind.COVERING:  # it is hidden where its reply is
-                waiting += _waiting(read(_source(acting)[0]))
-            elif hider.kind is not Kind.CLEARING:
-                waiting += _waiting(acting)
+            if hider.kind is Kind.CLEARING:
+                if not acting.hiders:
+                    yield _reason(hider, hidden, acting, None)
+                # Without it, the clearing of the output before it counts, unless it was uncovered.
+                before = _waiting(_reader(chat, as_of=hider.seq - 1)(hidden))
+                waiting += [item for item in before if item[0].kind is Kind.CLEARING]
+            else:
+                waiting.append((hider, hidden, acting))
+                # A covering is hidden where its reply is.
+                is_covering = hider.kind is Kind.COVERING
+                waiting += _waiting(read(_source(acting)[0]) if is_covering else acting)
 
 
 def _reader(chat: "Session", as_of: int | None = None) -> Callable[[int], AuditEntry]:

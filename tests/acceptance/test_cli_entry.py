@@ -96,7 +96,9 @@ def test_shortened_output_is_not_shown_as_cleared(chat, run):
     (row,) = [row for row in run("show", "one", "--json").document["messages"] if row["seq"] == 7]
     assert (row["cleared"], row["shortened"]) == ([0], [0])
     whole = chat.commit(Plan.clear(chat.view(), [(7, 0)])).seq
-    assert why(run, 7)[0] == "Entry 7, tool: the model sees it, with cleared output."
+    verdict, both = why(run, 7)
+    assert verdict == "Entry 7, tool: the model sees it, with cleared output."
+    assert both == f"roocontext uncover one {whole}; {back}"
     assert f"Its output is cleared by clearing {whole}" in run("why", "one", "7").out
     _, both = work(chat, ("a", "b"), "x" * 2_000)
     chat.commit(Plan.clear(chat.view(), [(both, 0)], keep=(30, 20)))
