@@ -12,7 +12,7 @@ import pytest
 from roocontext import Plan, Store
 from roocontext.cli.exit_codes import Code
 from roocontext.reports.times import age
-from support.cli_process import CommandLine, CommandLines, Done
+from support.cli_process import CommandLine, CommandLines, Done, refused
 from support.steady_sources import SetClock
 
 NOW = 1_769_904_000_000
@@ -217,3 +217,12 @@ def test_refused_first_message_leaves_no_session(run, given):
     last = run("append", "last", "more", "--json").document["session_id"]
     assert last == listed[0]["session_id"]
     assert run("append", "new", "x", "--id", "empty", "--expected-seq", "0").code == Code.DONE
+
+
+def test_repeated_first_message_begins_one_session(run):
+    words = ("append", "new", "hello", "--id", "begun", "--client-id", "k")
+    first = run(*words, "--json").document
+    assert run(*words, "--json").document == first | {"new": False}
+    refused(run(*words[:2], "other", *words[3:]), Code.REFUSED, "Use another --client-id")
+    for others in (("--client-id", "l"), ("--owner", "another")):
+        refused(run(*words, *others), Code.REFUSED, "Session 'begun' exists")

@@ -1,9 +1,9 @@
 """`roocontext append`: appends a message, from an argument, a file or standard input."""
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,8 +16,11 @@ from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import Expected, argument, flag, option
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import is_terminal, read_input
-from roocontext.errors import InvalidOption, VersionConflict
+from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, VersionConflict
 from roocontext.reports.exact_json import read_exactly
+
+if TYPE_CHECKING:
+    from roocontext import Session, Store
 
 app = typer.Typer()
 
@@ -103,11 +106,23 @@ def append(
             _check_first(roocontext.NewMessage(role, body, **facts), expected_seq)
             is_first = find_database.is_first_use(context.url)
             store = stack.enter_context(context.store(write=True, create=is_first))
-            chat = store.create(session_id, title=title)
+            try:
+                chat = store.create(session_id, title=title)
+            except SessionExists as error:
+                chat = _begun(store, error, client_id)
         else:
             chat = stack.enter_context(context.session(session, write=True))
         receipt = chat.append(role, body, expected_seq=expected_seq, **facts)
     context.show(receipt, results.draw_receipt)
+
+
+def _begun(store: "Store", error: SessionExists, client_id: str | None) -> "Session":
+    """The session that the same request began before; otherwise the id is taken."""
+    with suppress(SessionNotFound):  # it is another owner's
+        chat = store.session(error.session_id)
+        if client_id is not None and chat.internals.first_written(client_id) is not None:
+            return chat
+    raise error
 
 
 def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> None:
