@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from roocontext import ArchiveFolder, Store
+from roocontext.cli import app
+from roocontext.cli.command_context import CommandContext
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Quote, quoting
 from support.steady_sources import SetClock
@@ -81,6 +83,14 @@ def test_purge_of_families_that_failed_is_continued(tmp_path, command_line):
     assert "Deleted 3 sessions with 2 messages" in done
     assert f"{archived.file}\n  SHA-256 {archived.digest}\n" in done
     assert "Copies" not in done
+
+
+def test_session_that_grows_while_a_person_is_asked_is_kept(store, database, monkeypatch, capsys):
+    chat = store.session("now")
+    monkeypatch.setattr(CommandContext, "confirm", lambda *_: chat.append("user", "more"))
+    assert app.run(["purge", "now", "--db", database]) == Code.REFUSED
+    assert "Session 'now' was written to" in capsys.readouterr().err
+    assert chat.info().messages == 2
 
 
 def test_purge_needs_a_session_or_an_age(store, run):

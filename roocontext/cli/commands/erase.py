@@ -10,7 +10,7 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
-from roocontext.cli.exit_codes import Refusal
+from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import (
     DryRunOption,
     EntryName,
@@ -142,6 +142,9 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
                 context.show(planned, erasing.draw_purged)
                 return
             context.confirm(planned, erasing.draw_purged, "Delete it for good?")
+            if store.purge(name, dry_run=True).last_hash != planned.last_hash:
+                line = f"Session {name!r} was written to while you were asked. Nothing was changed."
+                raise Refusal(line, Code.REFUSED)
         done = store.purge(name)
     answer = reports.erasing.PurgedReport.of(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)
