@@ -85,10 +85,14 @@ def test_purge_of_families_that_failed_is_continued(tmp_path, command_line):
     assert "Copies" not in done
 
 
-def test_session_that_grows_while_a_person_is_asked_is_kept(store, database, monkeypatch, capsys):
+@pytest.mark.parametrize("chosen", [["now"], ["--where", "user=ann"]])
+def test_session_that_grows_while_a_person_is_asked_is_kept(
+    store, database, monkeypatch, capsys, chosen
+):
     chat = store.session("now")
+    chat.set_metadata({"user": "ann"})
     monkeypatch.setattr(CommandContext, "confirm", lambda *_: chat.append("user", "more"))
-    assert app.run(["purge", "now", "--db", database]) == Code.REFUSED
+    assert app.run(["purge", *chosen, "--db", database]) == Code.REFUSED
     assert "Session 'now' was written to" in capsys.readouterr().err
     assert chat.info().messages == 2
 

@@ -1,9 +1,10 @@
 """Commands that erase content for good, after they have asked, or move sessions into files."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +24,10 @@ from roocontext.cli.options import (
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
+
+if TYPE_CHECKING:
+    from roocontext.reports.erasing import PurgedReport
+    from roocontext.store.writing.erase import Purged
 
 app = typer.Typer()
 _erase = partial(command, app, panel=VERIFY)
@@ -119,12 +124,22 @@ def purge(
             if not yes:
                 draw = partial(erasing.draw_purged_sessions, now=context.now, most=_LISTED)
                 context.confirm(answer, draw, "Delete them for good?")
+                _refuse_growth(planned, store.purge(**rule, dry_run=True))
             done = [
                 reports.erasing.PurgedReport.of(receipt, changed=True, dry_run=False)
                 for receipt in store.purge(**rule)
             ]
             answer = reports.erasing.purged_sessions(done, dry_run=False)
     context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))
+
+
+def _refuse_growth(shown: "Sequence[PurgedReport]", now: "Sequence[Purged]") -> None:
+    """Refuse to purge what a person has not been shown."""
+    hashes = {purge.session_id: purge.last_hash for purge in shown}
+    for purge in now:
+        if hashes.get(purge.session_id) != purge.last_hash:
+            line = f"Session {purge.session_id!r} was written to while you were asked."
+            raise Refusal(f"{line} Nothing was changed.", Code.REFUSED)
 
 
 def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: bool) -> None:
@@ -142,9 +157,7 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
                 context.show(planned, erasing.draw_purged)
                 return
             context.confirm(planned, erasing.draw_purged, "Delete it for good?")
-            if store.purge(name, dry_run=True).last_hash != planned.last_hash:
-                line = f"Session {name!r} was written to while you were asked. Nothing was changed."
-                raise Refusal(line, Code.REFUSED)
+            _refuse_growth([planned], [store.purge(name, dry_run=True)])
         done = store.purge(name)
     answer = reports.erasing.PurgedReport.of(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)
