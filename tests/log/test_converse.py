@@ -89,6 +89,43 @@ def test_events_of_a_stream_are_read_as_the_response():
         read_reply(EVENTS[:-2])
 
 
+CITED = {"title": "a page", "source": "https://example.org"}
+SERVED = {"toolUseId": "s1", "type": "nova_grounding_result", "status": "success"}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "start", "block"),
+    [
+        *(
+            (
+                deltas,
+                None,
+                {"citationsContent": {"content": [{"text": "so"}], "citations": [CITED]}},
+            )
+            for deltas in (
+                [{"text": "so"}, {"citation": CITED}],
+                [{"citation": CITED}, {"text": "s"}, {"text": "o"}],
+                [{"text": "s"}, {"citation": CITED}, {"text": "o"}],
+            )
+        ),
+        (
+            [{"toolResult": [{"text": "so"}]}, {"toolResult": [{"json": {"x": 1}}]}],
+            {"toolResult": SERVED},
+            {"toolResult": {**SERVED, "content": [{"text": "so"}, {"json": {"x": 1}}]}},
+        ),
+        (
+            [{"image": {"source": {"bytes": PNG_BYTES}}}],
+            {"image": {"format": "png"}},
+            {"image": {"format": "png", "source": {"bytes": PNG}}},
+        ),
+    ],
+)
+def test_block_of_a_stream_has_all_that_its_start_and_deltas_say(deltas, start, block):
+    begun = [{"contentBlockStart": {"contentBlockIndex": 0, "start": start}}] if start else []
+    read = read_reply([*begun, *(delta(0, **it) for it in deltas), EVENTS[-2]])
+    assert read.content["content"] == [block]
+
+
 def test_usage_counts_what_a_cache_gave_and_took():
     assert usage_tokens(RESPONSE["usage"]) == Usage(11, 4, 5, 3)
 

@@ -221,20 +221,27 @@ def _converse(events: Sequence[Block]) -> Block:
 
 def _extended(block: Block, delta: Block) -> Block:
     """Add a delta to a block of Converse."""
-    if isinstance(delta.get("text"), str):
-        return {**block, "text": string(block, "text") + delta["text"]}
+    if isinstance(delta.get("text"), str) or isinstance(delta.get("citation"), dict):
+        cited = as_dict(block.get("citationsContent"))
+        (before,) = cited.get("content") or [block]
+        words = {"text": string(before, "text") + string(delta, "text")}
+        sources = [*dicts(cited.get("citations")), *dicts([delta.get("citation")])]
+        # The citations of a text come before it, within it or after it.
+        return (
+            {"citationsContent": {"content": [words], "citations": sources}} if sources else words
+        )
     reasoning = as_dict(delta.get("reasoningContent"))
     if "redactedContent" in reasoning:
         return {"reasoningContent": reasoning}
     if reasoning:
         before = as_dict(as_dict(block.get("reasoningContent")).get("reasoningText"))
         return {"reasoningContent": {"reasoningText": _grown(before, reasoning)}}
-    if isinstance(delta.get("citation"), dict):
-        cited = as_dict(block.get("citationsContent"))
-        quoted = cited.get("content") or [{"text": string(block, "text")}]
-        sources = [*dicts(cited.get("citations")), delta["citation"]]
-        return {"citationsContent": {"content": quoted, "citations": sources}}
-    return {**block, **delta}
+    if isinstance(parts := delta.get("toolResult"), list):
+        result = as_dict(block.get("toolResult"))
+        content = [*dicts(result.get("content")), *dicts(parts)]
+        return {"toolResult": {**result, "content": content}}
+    begun = {name: {**as_dict(block.get(name)), **as_dict(it)} for name, it in delta.items()}
+    return {**block, **begun}
 
 
 def _gemini(chunks: Sequence[Block]) -> Block:
