@@ -8,6 +8,7 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from roocontext.log.forms import Rule, form_named, forms
+from roocontext.log.readings import reader
 from support.provider_rules import CHECKS, dialects
 from support.rows_of_formats import MODELS, histories, message, rows
 
@@ -180,6 +181,10 @@ def test_hosted_tool_search_goes_back_whole():
     assert [it["type"] for it in messages[1:4]] == [it["type"] for it in items]
     assert repairs == [(2, Rule.CLOSING)]
     _, repairs = compose("openai", *history)
+    assert repairs.count((2, Rule.UNKNOWN)) == 2
+    bare = reader("openai-responses").skeleton(items)
+    redacted = message(2, "assistant", bare, "openai-responses", "gpt-5")
+    _, repairs = compose("openai-responses", history[0], redacted)
     assert repairs.count((2, Rule.UNKNOWN)) == 2
 
 

@@ -581,11 +581,14 @@ def its_skeleton_is_a_message_and_its_own_skeleton(case):
 
 
 BOTH_SPELLINGS = {"function_response": {}, "functionResponse": None}
+SEARCHED = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "execution": "server"}
+LOADED = {**SEARCHED, "type": "tool_search_output", "id": "tso_1", "tools": []}
 
 
 @settings(max_examples=examples(60, long=40))
 @given(cases)
 @example(("gemini", "user", {"role": "user", "parts": [BOTH_SPELLINGS]}))
+@example(("openai-responses", "assistant", [SEARCHED, LOADED]))
 def test_any_message_that_is_accepted_is_read_cleared_and_redacted(case):
     it_is_read(case)
     clearing_changes_its_outputs_and_nothing_else(case)

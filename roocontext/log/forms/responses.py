@@ -58,7 +58,7 @@ _REFUSED: Final = {
 }
 """Fields that the SDKs return and the API refuses, besides `created_by` of any item."""
 
-_BARE: Final = frozenset({"type", "role", "id", "call_id", "name"})
+_BARE: Final = frozenset({"type", "role", "id", "call_id", "name", "execution"})
 """The fields that a redaction leaves of an item."""
 
 _STATEFUL: Final = ("item_reference", "compaction_trigger")

@@ -142,7 +142,8 @@ class _Responses(ItemReader):
 
     def bare(self, item: Block) -> Block:
         kind = type_of(item)
-        bare = strings(item, "type", "role", "id", "call_id", "name")
+        # Without `execution`, a call that the provider ran would wait for the agent.
+        bare = strings(item, "type", "role", "id", "call_id", "name", "execution")
         match kind:
             case "message":
                 return {**bare, "content": REDACTED}

@@ -87,7 +87,7 @@ def violations(items: list[Any], *, complete: bool = False, model: str | None = 
             found.append(f"{where} R-COMPACTION")
         if kind == "compaction_trigger" and index + 1 < len(items):
             found.append(f"{where} R-TRIGGER")
-        if item.keys() <= {"type", "id", "call_id", "name", "role"}:
+        if item.keys() <= {"type", "id", "call_id", "name", "role", "execution"}:
             found.append(f"{where} R-REDACTED")
     if complete and waiting:
         found.append("R-CALL-UNANSWERED at the end")
