@@ -113,6 +113,14 @@ SERVED = {"toolUseId": "s1", "type": "nova_grounding_result", "status": "success
             {"toolResult": SERVED},
             {"toolResult": {**SERVED, "content": [{"text": "so"}, {"json": {"x": 1}}]}},
         ),
+        *(
+            (
+                [{"reasoningContent": {"redactedContent": it}} for it in pieces],
+                None,
+                {"reasoningContent": {"redactedContent": "AP8="}},
+            )
+            for pieces in ((b"\x00", b"\xff"), ("AA==", "/w=="))
+        ),
         (
             [{"image": {"source": {"bytes": PNG_BYTES}}}],
             {"image": {"format": "png"}},

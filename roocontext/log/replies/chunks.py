@@ -10,6 +10,7 @@ from typing import Any, Final
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.converse import from_base64
 from roocontext.log.readings.gemini import as_sent
 
 
@@ -231,8 +232,11 @@ def _extended(block: Block, delta: Block) -> Block:
             {"citationsContent": {"content": [words], "citations": sources}} if sources else words
         )
     reasoning = as_dict(delta.get("reasoningContent"))
-    if "redactedContent" in reasoning:
-        return {"reasoningContent": reasoning}
+    if sealed := reasoning.get("redactedContent"):
+        # The bytes of each delta are in base64 of their own (anomalyco/opencode#46283).
+        begun = as_dict(block.get("reasoningContent")).get("redactedContent")
+        joined = _bytes(begun) + _bytes(sealed) if begun else sealed
+        return {"reasoningContent": {"redactedContent": joined}}
     if reasoning:
         before = as_dict(as_dict(block.get("reasoningContent")).get("reasoningText"))
         return {"reasoningContent": {"reasoningText": _grown(before, reasoning)}}
@@ -240,8 +244,12 @@ def _extended(block: Block, delta: Block) -> Block:
         result = as_dict(block.get("toolResult"))
         content = [*dicts(result.get("content")), *dicts(parts)]
         return {"toolResult": {**result, "content": content}}
-    begun = {name: {**as_dict(block.get(name)), **as_dict(it)} for name, it in delta.items()}
-    return {**block, **begun}
+    grown = {name: {**as_dict(block.get(name)), **as_dict(it)} for name, it in delta.items()}
+    return {**block, **grown}
+
+
+def _bytes(blob: bytes | str) -> bytes:
+    return (from_base64(blob) or b"") if isinstance(blob, str) else blob
 
 
 def _gemini(chunks: Sequence[Block]) -> Block:
