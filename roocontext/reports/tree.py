@@ -162,7 +162,7 @@ def tip(rewinds: Mapping[int, int], seq: int) -> int:
 
 def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]:
     """The stretches with their messages. Each part of the outline lies within one stretch."""
-    others = [row.seq for row in outline.controls if row.kind in (Kind.CLEARING, Kind.UNCOVERING)]
+    others = [row.seq for row in outline.controls if row.kind is not Kind.REWIND]
     parts, stretches = deque(outline.parts), []
     for bound in bounds:
         inside = []
@@ -195,10 +195,14 @@ def _hidings(outline: "Outline") -> list[Hiding]:
     for row in outline.controls:
         if row.kind not in UNCOVERED:
             continue
-        span = outline.parts[bisect_right(starts, row.seq) - 1].span
+        # A covering is hidden where its reply is.
+        source, _ = row.details.get("source", (row.seq, None))
+        span, shown = (
+            outline.parts[bisect_right(starts, seq) - 1].span for seq in (row.seq, source)
+        )
         hidden_by = span.rewound_by or span.uncovered_by
         if row.kind is not Kind.CLEARING:
-            hidden_by = hidden_by or span.condense_parent or span.truncation_parent
+            hidden_by = hidden_by or shown.condense_parent or shown.truncation_parent
         hiding = Hiding.of(
             row,
             live=span.rewound_by is None,

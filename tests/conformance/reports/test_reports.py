@@ -19,8 +19,9 @@ from roocontext.store.engine.statements import Compiled
 from support import showcase
 from support.examples import examples
 from support.histories import HISTORIES, play
+from support.replies import CLAUDE, claude, readable
 
-HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
 
 
 @pytest.fixture(scope="module", params=["file", "postgres"])
@@ -125,6 +126,19 @@ def test_tree_and_outline_agree_with_the_audit(scenes):
         check_outline(chat)
 
 
+def test_tree_shows_what_takes_back_or_hides_a_covering():
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "Read it")
+        reply = claude(readable("All so far."))
+        done = chat.record(reply, chat.request("anthropic", model=CLAUDE))
+        chat.rewind(done.seq)
+        check_tree(chat)
+        chat.undo()
+        chat.commit(Plan.condense(chat.view(), [done.seq], "x"))
+        check_tree(chat)
+
+
 def check_tree(chat: Session) -> None:
     """Compare each number of a tree with the entries of the audit."""
     found = tree.tree_of(chat)
@@ -145,7 +159,8 @@ def check_tree(chat: Session) -> None:
     assert [one.seq for one in found.hidings] == [one.seq for one in acting]
     for hiding, one in zip(found.hidings, acting, strict=True):
         assert hiding.live is (one.rewound_by is None)
-        assert hiding.hidden_by == one.hidden_by
+        source, _ = one.entry.details.get("source", (one.seq, 0))
+        assert hiding.hidden_by == (one.hidden_by or audit[source].hidden_by)
         parents = [(row.condense_parent, row.truncation_parent) for row in audit.values()]
         assert hiding.messages == sum(one.seq in pair for pair in parents)
     rewinds = [one for one in audit.values() if one.kind is Kind.REWIND]
