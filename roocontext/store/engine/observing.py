@@ -141,11 +141,13 @@ def observing(observer: Observer, operation: StoreOperation) -> Iterator[Callabl
 
 
 def _note_result(operation: StoreOperation, result: Any) -> None:
-    """Note the numbers of a result. Anything that was not changed in a dry run is no compaction."""
+    """Note the numbers of a result. A dry run, a repeated reply or a diff compacts nothing."""
     if isinstance(result, list):
         operation.counts["items"] = len(result)
         return
+    was_written = getattr(result, "dry_run", None) is False
     if isinstance(getattr(result, "new", None), bool):  # a receipt
+        was_written = result.new
         operation.counts["entries"] = int(result.new)
     for name in _COUNTED:
         value = getattr(result, name, None)
@@ -154,7 +156,7 @@ def _note_result(operation: StoreOperation, result: Any) -> None:
         if type(value) is int:
             operation.counts[name] = value
     removed = operation.counts.get("hidden", 0) or operation.counts.get("cleared", 0)
-    operation.compacted = bool(removed) and not getattr(result, "dry_run", False)
+    operation.compacted = bool(removed) and was_written
 
 
 def observed(kind: type[Observed]) -> type[Observed]:

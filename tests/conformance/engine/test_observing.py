@@ -32,6 +32,8 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.telemetry import OpenTelemetry, StoreOperation
+from support.dialogue import call, result
+from support.replies import CLAUDE, claude, readable
 
 USAGE = {"input_tokens": 30, "output_tokens": 4, "cache_read_input_tokens": 20}
 SECRET = "the secret of the user"
@@ -78,14 +80,25 @@ def test_operation_is_told_with_its_name_session_and_counts(leg, opened):
         chat.view()
         chat.commit(Plan.condense(chat.view(), [2, 3], "short"))
         lab.store.sessions()
+        request = chat.request("anthropic", model=CLAUDE, unanswered=True)
+        recorded = [chat.record(claude(readable("All so far.")), request) for _ in range(2)]
+        chat.append("assistant", [call("a")])
+        chat.append("user", [result("a", SECRET)])
+        clearing = chat.commit(Plan.clear(chat.view(), [(chat.head_seq(), 0)], ""))
+        compared = chat.diff(clearing.seq - 1)
     assert listener.begun[:2] == [("create", "one"), ("append", "one")]
     assert [it.name for it in listener.done][:4] == ["create", "append", "append_many", "view"]
     assert all(it.duration > 0 and it.error is None and it.retries == 0 for it in listener.done)
     assert listener.last("append_many").counts == {"items": 2}
     assert listener.done[3].counts == {"messages": 3}
-    commit = listener.last("commit")
-    assert (commit.compacted, commit.counts["hidden"]) == (True, 2)
+    commits = [it for it in listener.done if it.name == "commit"]
+    assert [it.compacted for it in commits] == [True, True]
+    assert commits[0].counts["hidden"] == 2
     assert not listener.last("view").compacted
+    assert [it.hidden for it in recorded] == [2, 2]
+    assert [it.compacted for it in listener.done if it.name == "record"] == [True, False]
+    assert len(compared.cleared) == 1
+    assert not listener.last("diff").compacted
     assert (listener.last("sessions").session_id, listener.last("sessions").counts) == (
         None,
         {"items": 1},
