@@ -184,7 +184,7 @@ class SpendingRow(Document):
     """The calls of a day, a model or a session, including those that wrote summaries.
 
     `cached` tokens of the input were read from a cache. `cost` is in dollars, without the
-    `unpriced` calls: no cost was recorded for these, and the table of prices lacks their model.
+    `unpriced` calls: no cost was recorded for these, and the table of prices has none for them.
     """
 
     name: Text

@@ -52,10 +52,13 @@ class Price(NamedTuple):
     above: int | None = None
     long: Rates | None = None
 
+    def is_long(self, usage: Usage) -> bool:
+        """True if a call with this usage has the rates of long requests."""
+        return self.above is not None and usage.input > self.above
+
     def cost(self, usage: Usage) -> float:
         """The cost of a call with this usage, in dollars."""
-        is_long = self.above is not None and usage.input > self.above
-        return (self.long if is_long and self.long else self.rates).cost(usage)
+        return (self.long if self.is_long(usage) and self.long else self.rates).cost(usage)
 
 
 @dataclass(frozen=True, slots=True)

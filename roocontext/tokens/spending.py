@@ -22,7 +22,8 @@ class Spent:
     `input` is everything that was sent; `cached` of it was read from a cache, and `written` to one.
     `thinking` is the part of `output` that the provider reported as such, None if it reports none.
     `cost` is in dollars: the cost recorded with a call, or else that of the table of prices. The
-    `unpriced` calls have neither and are not in the cost; if all are unpriced, it is None.
+    `unpriced` calls have neither and are not in the cost; if all are unpriced, it is None. A
+    summary by several calls has only their sum: if that is a long request's, it is unpriced.
     """
 
     model: str | None
@@ -89,4 +90,8 @@ def _cost(row: ReportedUsage, table: Prices) -> float | None:
             if isinstance(cost, int | float) and type(cost) is not bool:
                 return float(cost) if abs(cost) <= MAX_INTEGER else None
     price, usage = table.of(row.model), usage_tokens(row.usage)
-    return None if price is None or usage is None else price.cost(usage)
+    if price is None or usage is None:
+        return None
+    # Only the sum of the calls is known, and not which of them had the prices of long requests.
+    is_ambiguous = _calls(row) > 1 and price.is_long(usage)
+    return None if is_ambiguous else price.cost(usage)

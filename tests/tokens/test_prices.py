@@ -64,6 +64,12 @@ def test_long_request_has_the_rates_of_long_ones():
     assert price.cost(Usage(200_001, 0, 0)) == pytest.approx(0.5, rel=1e-4)
 
 
+@pytest.mark.parametrize(("calls", "cost"), [(1, 0.75), (3, None)])
+def test_sum_of_several_calls_is_not_priced_as_one_long_request(calls, cost):
+    (spent,) = spending([row("gemini-2.5-pro", is_summary=True, calls=calls, input_tokens=300_000)])
+    assert (spent.cost, spent.unpriced) == (cost, 0 if cost else calls)
+
+
 def test_another_table_may_be_given(tmp_path):
     path = tmp_path / "prices.toml"
     path.write_text(TABLE)
