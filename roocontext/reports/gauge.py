@@ -1,8 +1,8 @@
 """The gauge: the tokens that the next call of the model would send, and the model's limit.
 
-If the provider reported the tokens of the last call, only later messages are counted. Before the
-first call, and after a summary, marker, clearing or uncovering, all messages are counted, and also
-the system prompt and the tools if they are recorded.
+If the provider reported the tokens of the last call, only messages that it had not read are
+counted. Before the first call, and after a summary, marker, clearing or uncovering, all messages
+are counted, and also the system prompt and the tools if they are recorded.
 
 The model is the given one, or else the model that the newest message names. Without a model there
 is a count but no limit.
@@ -63,10 +63,14 @@ class Gauge(Document):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The last call of a model: the entry of its answer, and the tokens of prompt and answer."""
+    """The last call of a model: the entry of its answer, and the tokens of prompt and answer.
+
+    `read` is the last entry that the prompt had.
+    """
 
     seq: int
     tokens: int
+    read: int
 
 
 def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None) -> str | None:
@@ -105,6 +109,8 @@ def counted_gauge(chat: "Session", given: str | None, *, as_of: int | None = Non
         tokens = counted.tokens + (frame or 0)
         return Gauge.of(tokens=tokens, exact=counted.exact, has_frame=frame is not None, **fields)
     since, exact = chat.internals.counted(counter, as_of=as_of, after=known.seq)
+    if known.read < known.seq - 1:
+        since += chat.internals.counted(counter, as_of=known.seq - 1, after=known.read).tokens
     fields |= {"exact": exact or not since, "has_frame": True}
     reported = {"reported": known.tokens, "reported_at": known.seq}
     return Gauge.of(tokens=known.tokens + since, **reported, **fields)
@@ -137,8 +143,9 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     for call in reversed(chat.internals.calls(last=last - seq + _RECENT)):
         used = last_request(call.usage)
         if used is not None and within(live, call.seq):
-            is_current = call.seq > changed and is_same_model(call.model, model)
-            return Reported(call.seq, used.input + used.output) if is_current else None
+            is_current = call.read >= changed and is_same_model(call.model, model)
+            tokens = used.input + used.output
+            return Reported(call.seq, tokens, call.read) if is_current else None
     return None
 
 

@@ -91,11 +91,11 @@ class Snapshot:
 
     `sums` are the costs of the view by the name of each counter, and `bytes` is its size as stored;
     `exact` is False if the first counter is not exact, or had to estimate a sealed compaction.
-    `since` is the cost of what follows the newest call, if the view has only grown since. By the
-    seq of a call's reply, `estimated` are the costs of the view that was sent, and `frames` the
-    frames if they are recorded. `counted` are the counts that are not stored yet: pass them to the
-    next commit. `is_new_frame` says that the given frame differs from the recorded one. `sealed`
-    are the sealed coverings whose compactions are in the view, oldest first.
+    `since` is the cost of the messages that the newest call had not read, if the view has only
+    grown since. By the seq of a call's reply, `estimated` are the costs of the view that was sent,
+    and `frames` the frames if they are recorded. `counted` are the counts that are not stored yet:
+    pass them to the next commit. `is_new_frame` says that the given frame differs from the recorded
+    one. `sealed` are the sealed coverings whose compactions are in the view, oldest first.
     """
 
     session_id: str
@@ -196,12 +196,12 @@ class _Reading:
                 raise uncounted(message.seq)
         total = tally.sum(self._whole)
 
-        def after(seq: int) -> int:
-            return sum(costs[row] for row in self._tail if row > seq)
+        def after(call: Call) -> int:
+            return sum(costs[row] for row in self._tail if row > call.read)
 
         current = self._calls[-1] if self._calls and self._calls[-1].current else None
         # The sum of the whole view is known and its end is short, so the end is subtracted (0029).
-        estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
+        estimated = {call.seq: total - after(call) for call in self._new if call.current}
         estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
         return Snapshot(
             session_id=self._log.session_id,
@@ -218,7 +218,7 @@ class _Reading:
             ),
             pins=self._pins,
             calls=tuple(self._calls),
-            since=after(current.seq) if current else None,
+            since=after(current) - costs.get(current.seq, 0) if current else None,
             estimated=estimated,
             frames=self._frames,
             notes=self._notes,
@@ -236,22 +236,22 @@ class _Reading:
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the seq of the reply."""
-        past = {call.seq: call.usage for call in self._new if not call.current}
+        past = {call.seq: call for call in self._new if not call.current}
         if not past:
             return {}
         # Read once for all calls; each uses those before it.
         controls = read_controls(self._log, max(past) + 1)
         parts = {}
         own = {control.source[0]: control for control in controls if control.source is not None}
-        for seq, usage in past.items():
-            covering = own.get(seq)
+        for seq, call in past.items():
+            covering, usage = own.get(seq), call.usage
             if covering is not None and not self._only_compacted(seq):
                 # Without its requests one by one, the report is of the view before and after.
                 if isinstance(usage, dict) and usage.get("iterations"):
                     parts[seq] = self._after_compaction(seq, covering, controls)
                 continue
-            then = [control for control in controls if control.seq < seq]
-            parts[seq] = self._tally.part(*shown_after(then, seq - 1))
+            then = [control for control in controls if control.seq <= call.read]
+            parts[seq] = self._tally.part(*shown_after(then, call.read))
         return parts
 
     def _only_compacted(self, seq: int) -> bool:
@@ -275,10 +275,10 @@ class _Reading:
         If the view has only grown since a call, its request was the view without the messages that
         followed. These are few: only they are looked up one by one, and subtracted from the sum.
         """
-        current = [call.seq for call in (*self._new, *self._calls[-1:]) if call.current]
+        current = [call.read for call in (*self._new, *self._calls[-1:]) if call.current]
         if not current:
             return []
-        return self._tally.each(self._view.after(min(current) - 1).ranges)
+        return self._tally.each(self._view.after(min(current)).ranges)
 
     def _messages(self, last: int) -> list[LiveMessage]:
         match self._wanted.rows:

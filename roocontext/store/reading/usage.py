@@ -279,7 +279,7 @@ REQUEST: Final = "request"
 _before = LAST - bindparam("last", type_=BigInteger)
 # One lower bound, and none below the first entry: nothing of the log is before it.
 _before_last = case((_before > 0, _before), else_=literal_column("0"))
-_REPLIES = log_rows("seq", "model", "usage").where(
+_REPLIES = log_rows("seq", "model", "usage", "asked_at").where(
     entries.c.seq > _before_last, entries.c.seq <= LAST, entries.c.usage.is_not(None)
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
@@ -290,7 +290,8 @@ _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
 _CALLS = union_all(
     _REPLIES.add_columns(null().label("counter"), null().label("tokens")),
     _ESTIMATES.with_only_columns(
-        counts.c.seq, null(), null(), counts.c.counter, counts.c.tokens, maintain_column_froms=True
+        *(counts.c.seq, null(), null(), null(), counts.c.counter, counts.c.tokens),
+        maintain_column_froms=True,
     ),
 )
 _NEWEST_CONTROL = newest_control("seq")
@@ -300,8 +301,9 @@ _NEWEST_CONTROL = newest_control("seq")
 class Call(Value):
     """A call of a model: the seq of its reply, the reported usage, and the earlier estimates.
 
-    The estimates are by counter. The call is `current` if the view has only grown since: no plan
-    and no rewind came after it.
+    `read` is the last entry that its request had read: messages may have come between that and the
+    reply. The estimates are by counter. The call is `current` if the view has only grown since its
+    request: no plan and no rewind came after it.
     """
 
     seq: int
@@ -309,6 +311,7 @@ class Call(Value):
     usage: Any
     estimates: Mapping[str, int]
     current: bool
+    read: int
 
 
 def model_calls(log: SessionLog, *, last: int | None = None) -> list[Call]:
@@ -324,14 +327,15 @@ def calls_query(last: int | None) -> Query:
 
 def to_calls(rows: Sequence[SqlRow], changed: int) -> list[Call]:
     """Make the calls of these rows. `changed` is the newest control row of the session."""
-    replies = checked_rows(_REPLIES, [row[:3] for row in rows if row[3] is None])
+    replies = checked_rows(_REPLIES, [row[:4] for row in rows if row[4] is None])
     estimates: dict[int, dict[str, int]] = defaultdict(dict)
-    known = [(row[0], *row[3:]) for row in rows if row[3] is not None]
+    known = [(row[0], *row[4:]) for row in rows if row[4] is not None]
     for seq, counter, estimate in checked_rows(_ESTIMATES, known):
         estimates[seq][counter] = estimate
     return [
-        Call(seq, model, decode(usage), estimates[seq], seq > changed)
-        for seq, model, usage in sorted(replies, key=itemgetter(0))
+        Call(seq, model, decode(usage), estimates[seq], read >= changed, read)
+        for seq, model, usage, asked_at in sorted(replies, key=itemgetter(0))
+        for read in (seq - 1 if asked_at is None else asked_at,)
     ]
 
 

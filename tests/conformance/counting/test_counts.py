@@ -8,7 +8,12 @@ import pytest
 from roocontext import Plan, Store
 from roocontext.errors import InvalidOption, StoreReadOnly, UnknownPlugin
 from roocontext.log.counting import BYTES
-from support.dialogue import counts_of, fill, keep_estimate, seqs, shown, state, work
+from roocontext.reports.gauge import counted_gauge
+from roocontext.store.counting.snapshot import Wanted
+from roocontext.tokens import counter_for
+from support.async_driver import plain_session
+from support.dialogue import counts_of, fill, keep_estimate, seqs, shown, state, text, work
+from support.replies import CLAUDE, claude
 
 USED = {"input_tokens": 40, "output_tokens": 2}
 
@@ -125,6 +130,28 @@ def test_calls_are_the_messages_with_usage(chat):
     chat.commit(Plan.condense(chat.view(), shown(chat)[:3], "S"))
     third = chat.append("assistant", "now", usage=USED).seq
     assert [c.seq for c in chat.internals.calls() if c.current] == [third]
+
+
+@pytest.mark.parametrize("is_condensed", [False, True])
+def test_message_that_a_request_had_not_read_came_since_the_call(chat, is_condensed):
+    chat.append("user", "What is it?")
+    chat.append("user", "Say it in short.")
+    sent = chat.tokens(BYTES)
+    request = chat.request("anthropic", model=CLAUDE)
+    if is_condensed:
+        chat.commit(Plan.condense(chat.view(), shown(chat), "S"))
+    unread = "And why?"
+    chat.append("user", unread)
+    usage = {"input_tokens": 900, "output_tokens": 3}
+    reply = chat.record(claude(text("A parser."), usage=usage), request).seq
+    wanted = Wanted(counter=BYTES, calls=9, estimates=lambda _: True)
+    snapshot = chat.internals.snapshot(wanted)
+    assert snapshot.estimated == {reply: sent}
+    assert snapshot.since == (None if is_condensed else BYTES.count("user", unread, "anthropic"))
+    gauge = counted_gauge(plain_session(chat), CLAUDE)
+    counted = counter_for(CLAUDE).count("user", unread, "anthropic")
+    assert (gauge.reported, gauge.exact) == (None if is_condensed else 903, False)
+    assert is_condensed or gauge.tokens == 903 + counted
 
 
 def test_estimates_are_kept_once_beside_the_log(chat):
