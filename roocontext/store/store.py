@@ -459,7 +459,9 @@ class Store:
         return self._database.lookup(erase.receipts, limit, after)
 
     @overload
-    def purge(self, session_id: str, *, dry_run: bool = False) -> Purged: ...
+    def purge(
+        self, session_id: str, *, expected_seq: int | None = None, dry_run: bool = False
+    ) -> Purged: ...
 
     @overload
     def purge(
@@ -476,6 +478,7 @@ class Store:
         self,
         session_id: str | None = None,
         *,
+        expected_seq: int | None = None,
         older_than: datetime | timedelta | None = None,
         where: Mapping[str, str] | None = None,
         family: bool = True,
@@ -483,6 +486,8 @@ class Store:
         dry_run: bool = False,
     ) -> Purged | list[Purged]:
         """Delete everything in a session except a receipt. Its id cannot be used again.
+
+        With `expected_seq`, it is refused if the session has another head by then.
 
         Without an id, all sessions are purged whose metadata has the strings of `where` and in
         which nothing has happened or was recorded since `older_than`, one family in a transaction:
@@ -492,8 +497,11 @@ class Store:
 
         A dry run only returns what would be deleted.
         """
+        now = self._clock()
         if session_id is None:
-            now = self._clock()
+            if expected_seq is not None:
+                line = "A purge by a rule takes no expected_seq: name a session."
+                raise InvalidOption(line, name="expected_seq")
             rule = retention.checked_retention(
                 older_than, where, family=family, clock=clock, now=now
             )
@@ -503,10 +511,11 @@ class Store:
                 "Name a session, or give older_than or where, but not both.", name="session_id"
             )
         check_id("session_id", session_id)
+        check_maybe("expected_seq", expected_seq)
         database = self._database.of(session_id)
         run = database.snapshot if dry_run else database.write
         try:
-            purged = run(erase.purge, now=self._clock(), dry_run=dry_run)
+            purged = run(erase.purge, now=now, dry_run=dry_run, expected_seq=expected_seq)
         except SessionPurged as error:  # again, to erase what is left of it in the file
             purged = Purged(**error.receipt)
         if dry_run:

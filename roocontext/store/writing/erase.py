@@ -40,7 +40,7 @@ from roocontext.store.reading.copies import (
     WITH_FIRST,
     locked_holders,
 )
-from roocontext.store.reading.head import SessionHead, lock, read_head
+from roocontext.store.reading.head import SessionHead, check_version, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import EXTRACT, FRAME, METADATA, REDACTION, notes_on
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
@@ -280,9 +280,10 @@ def redact_copies(log: SessionLog, sources: Sources) -> list[Place]:
     return [(copy, erased.seq) for copy in sorted(gone) for erased in gone[copy]]
 
 
-def purge(log: SessionLog, *, now: int, dry_run: bool) -> Purged:
+def purge(log: SessionLog, *, now: int, dry_run: bool, expected_seq: int | None = None) -> Purged:
     """Delete everything recorded in a session, and leave the receipt."""
     head, buried = head_or_tombstone(log, locked=not dry_run)
+    check_version(expected_seq, head)
     first = buried.first_hash if buried else first_hash(log)
     copies = [row[0] for row in log.rows(WITH_FIRST, first=first)]
     receipt = Purged(

@@ -293,8 +293,11 @@ def post_uncover(asked: Changing[bodies.UncoverInput]) -> Answer[reports.undo.Vi
 
 def post_fork(asked: Changing[bodies.ForkInput]) -> Answer[reports.results.Forked]:
     """Create a session that begins as a copy of this one."""
+    options, origin = asked.body.values(), asked.session_id
+    if asked.body.at is None:  # named before the check, so that no later entry is copied
+        options["at"] = asked.chat.head().seq
     asked.check_head()
-    branch, origin = asked.chat.fork(**asked.body.values()), asked.session_id
+    branch = asked.chat.fork(**options)
     return Answer(reports.results.forked_report(branch, origin), 201, _location(branch.id))
 
 
@@ -320,7 +323,7 @@ def post_purge(asked: Changing[bodies.PurgeInput]) -> Answer[reports.erasing.Pur
         return _changed(
             reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
         )
-    receipt = asked.store.purge(asked.session_id)
+    receipt = asked.store.purge(asked.session_id, expected_seq=asked.expected_seq)
     return _changed(reports.erasing.PurgedReport.of(receipt, changed=is_new, dry_run=False))
 
 

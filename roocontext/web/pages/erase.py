@@ -155,6 +155,5 @@ def make_purge(asked: FormRequest) -> Response:
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
         line = "The session was not purged: the typed text is not its id."
         raise InvalidOption(line, name="confirmed")
-    asked.check_head()
-    asked.store.purge(asked.session_id)
+    asked.store.purge(asked.session_id, expected_seq=asked.number("head"))
     return RedirectResponse(f"{asked.path}/purge", 303)

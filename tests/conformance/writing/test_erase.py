@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
+from roocontext.errors import (
+    InvalidOption,
+    MessageNotFound,
+    SessionNotFound,
+    SessionPurged,
+    VersionConflict,
+)
 from support.damage import CALLS, OF_THE_STORE, SILENT, build
 from support.dialogue import call, fill, result, seqs, state, text
 
@@ -86,11 +92,15 @@ def test_purge_leaves_its_receipt(store, clock):
     chat = store.create(title="t")
     fill(chat, 4)
     head, info = chat.head(), chat.info()
+    with pytest.raises(VersionConflict):
+        store.purge(chat.id, expected_seq=4)
+    with pytest.raises(InvalidOption):
+        store.purge(where={"a": "b"}, expected_seq=5)
     clock.now = 77_000
-    done = store.purge(chat.id)
+    done = store.purge(chat.id, expected_seq=5)
     assert (done.session_id, done.entries, done.messages) == (chat.id, 5, 4)
     assert (done.bytes, done.last_hash, done.purged_at) == (info.bytes, head.hash, 77_000)
-    again = store.purge(chat.id)
+    again = store.purge(chat.id, expected_seq=4)
     assert (again.entries, again.last_hash, again.purged_at) == (5, head.hash, 77_000)
 
 

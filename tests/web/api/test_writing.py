@@ -7,6 +7,7 @@ import pytest
 
 from roocontext import Plan
 from roocontext.log.forms import forms
+from roocontext.web.errors import check_head
 from support.dialogue import call, fill, shown, text
 from support.web_server import session_path
 
@@ -463,6 +464,19 @@ def test_fork_begins_as_a_copy(web, talk):
     assert shown(web.store.session("b/1")) == [1, 2]
     assert talk.post("/forks", {"session_id": "b/1"}).status == 409
     assert talk.post("/forks", {}, if_match='"1"').status == 412
+
+
+def test_entry_that_is_written_after_the_check_is_neither_purged_nor_copied(web, talk, monkeypatch):
+    def check(chat, expected):
+        check_head(chat, expected)
+        fill(talk.chat, 1)
+
+    fill(talk.chat, 2)
+    monkeypatch.setattr("roocontext.web.api.operations.check_head", check)
+    branch = talk.change("/forks", {})
+    assert (branch.status, shown(web.store.session(branch.json["session_id"]))) == (201, [1, 2])
+    refused = talk.change("/purges", {"dry_run": False})
+    assert (refused.status, refused.json["actual"], shown(talk.chat)) == (412, 4, [1, 2, 3, 4])
 
 
 class TestErase:
