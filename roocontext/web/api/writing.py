@@ -395,8 +395,10 @@ def _own_plan(asked: Changing[bodies.PlanInput]) -> Plan | None:
     if first is None:
         asked.check_head()
     moment = asked.expected_seq if first is None else first - 1
+    # A repetition writes nothing, and need not shrink what was redacted since.
+    options = {"client_id": asked.key, "compat": first is not None}
     try:
-        return _planned(body, asked.chat.view(as_of=moment), asked.key)
+        return _planned(body, asked.chat.view(as_of=moment), options)
     except InvalidPlan:
         if first is None:
             raise
@@ -404,12 +406,12 @@ def _own_plan(asked: Changing[bodies.PlanInput]) -> Plan | None:
         raise DuplicateMessage(line, client_id=asked.key, seq=first) from None
 
 
-def _planned(body: bodies.PlanInput, view: View, client_id: str | None) -> Plan:
+def _planned(body: bodies.PlanInput, view: View, options: dict[str, Any]) -> Plan:
     if body.blocks is not None:
-        return Plan.clear(view, [(seq, at) for seq, at in body.blocks], client_id=client_id)
+        return Plan.clear(view, [(seq, at) for seq, at in body.blocks], **options)
     if body.summary is not None:
-        return Plan.condense(view, body.hide or (), body.summary, client_id=client_id)
-    return Plan.truncate(view, body.hide or (), client_id=client_id)
+        return Plan.condense(view, body.hide or (), body.summary, **options)
+    return Plan.truncate(view, body.hide or (), **options)
 
 
 def _managed(asked: AnyRequest, outcome: Outcome) -> Answer[reports.results.OutcomeReport]:

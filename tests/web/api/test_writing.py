@@ -203,6 +203,7 @@ class TestAppend:
             ("PUT", "/pins/1", None, {}),
             ("POST", "/rewinds", {"to": 0}, {"if_match": '"1"'}),
             ("POST", "/compactions", {"aim": "truncate", "hide": [1]}, {"if_match": '"1"'}),
+            ("POST", "/compactions", {"aim": "clear", "blocks": [[1, 0]]}, {"if_match": '"1"'}),
         ]
         for method, rest, document, headers in others:
             answer = talk.ask(method, rest, document, idempotency_key="k", **headers)
@@ -320,7 +321,7 @@ class TestNotes:
 class TestCompact:
     def test_agents_own_summary_is_shown_first_and_written_once(self, talk):
         fill(talk.chat, 4)
-        plan = {"aim": "condense", "hide": [1, 2], "summary": "A \ud800 summary"}
+        plan = {"aim": "condense", "hide": [1, 2], "summary": "A \ud800 summary" * 4}
         preview = talk.post("/plans", plan)
         assert (preview.status, preview.json["hidden"], preview.json["dry_run"]) == (200, 2, True)
         assert shown(talk.chat) == [1, 2, 3, 4]
@@ -331,8 +332,13 @@ class TestCompact:
         for version in ('"4"', "*"):
             again = talk.post("/compactions", plan, if_match=version, idempotency_key="k")
             assert (again.status, again.json["seq"]) == (200, 5)
-        other = talk.post("/compactions", plan | {"hide": [3]}, if_match="*", idempotency_key="k")
-        assert (other.status, other.urn) == (422, "duplicate-message")
+        for seq in (1, 2):
+            talk.chat.redact(seq)
+        again = talk.post("/compactions", plan, if_match='"4"', idempotency_key="k")
+        assert (again.status, again.json["seq"]) == (200, 5)
+        for change in ({"hide": [3]}, {"summary": "A longer summary " * 90}):
+            other = talk.post("/compactions", plan | change, if_match="*", idempotency_key="k")
+            assert (other.status, other.urn) == (422, "duplicate-message")
         for version in ('"2"', '"4"', '"99"', 'W/"6"'):
             for path in ("/plans", "/compactions"):
                 assert talk.post(path, plan, if_match=version).status == 412, (path, version)
