@@ -149,6 +149,10 @@ class TestFork:
         assert kept.sessions() == before
         answer = send_form(web, form, title="another way")
         assert "another way" in followed(web, answer).headings
+        again = send_form(web, form, title="another way")
+        assert again.headers["location"] == answer.headers["location"]
+        other = send_form(web, form, title="a third way")
+        assert other.headers["location"] != answer.headers["location"]
         branch = kept.session(answer.headers["location"].removeprefix("/s/"))
         assert [message.seq for message in branch.view().messages] == [2, 3, 4, 5]
 

@@ -1,12 +1,14 @@
 """Changes of what the model sees: rewind, undo, uncover, pin and fork, each shown before."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import RedirectResponse, Response
 
-from roocontext.errors import NothingToUndo, UndoRefused
+from roocontext.errors import NothingToUndo, SessionExists, UndoRefused
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.encoding import check_id
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
@@ -16,6 +18,7 @@ from roocontext.reports.markup.body import on_one_line
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.reports.undo import last_change, undo_last_change
+from roocontext.store.engine.clock_and_ids import RandomIds
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
 from roocontext.web.pages.addresses import PageLinks, address, session_path
 from roocontext.web.pages.compact import compact_form
@@ -77,6 +80,7 @@ def _fork_form(path: str, at: int) -> Html:
         "Fork",
         number_field("A new session with the entries up to ", "at", at),
         tag("label", "named ", tag("input", type="text", name="title", size=24)),
+        once=RandomIds().new_id(),
     )
 
 
@@ -268,14 +272,18 @@ def change_pin(asked: FormRequest) -> Response:
 
 
 def make_fork(asked: FormRequest) -> Response:
-    """Make a fork, and show it."""
-    title = asked.fields.get("title", "").strip()
+    """Make a fork, and show it. The same form sent twice makes one."""
+    chat, at, title = asked.chat, asked.number("at"), asked.fields.get("title", "").strip()
     if title:
         check_id("title", title)  # before the fork is made
-    branch = asked.chat.fork(asked.number("at"))
+    # Going back and changing the form asks for another fork.
+    request = repr((chat.id, at, title, asked.fields.get("once") or RandomIds().new_id()))
+    name = sha256(request.encode()).hexdigest()[:32]
+    with suppress(SessionExists):
+        chat.fork(at, session_id=name)
     if title:
-        branch.set_title(title)
-    return RedirectResponse(session_path(branch.id), 303)
+        asked.store.session(name).set_title(title, client_id=name)
+    return RedirectResponse(session_path(name), 303)
 
 
 def _excerpt(chat: "Session") -> LogExcerpt:
