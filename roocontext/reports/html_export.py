@@ -108,12 +108,15 @@ class _Section(Links):
         excerpt = self._excerpt
         info, stats = excerpt.overview.info, excerpt.overview.stats
         timeline = Timeline(info.last_seq, excerpt.spans, excerpt.controls)
+        gauge = context_of(excerpt.overview, excerpt.overview.model)
+        # A local model may be named by its path.
+        gauge = gauge.model_copy(update={"model": gauge.model and self._text(gauge.model)})
         around = tag(
             "section",
             tag("h2", self.title, id=self._name),
             facts(*self._facts(sections)),
             gauge_bar(
-                context_of(excerpt.overview, excerpt.overview.model),
+                gauge,
                 visible_bytes=stats.visible_bytes,
                 compactions=sum(bool(control.hides) for control in excerpt.controls),
                 counted=None,
@@ -171,8 +174,14 @@ class _Section(Links):
             # The reading has the images and files of every format in the same shape.
             _, content = reader(own.format or "").blocks(entry.role, content)
             own = own._replace(format="anthropic")
-        own = own._replace(model=own.model and self._text(own.model))
-        return entry._replace(content=self.masker.value(content), entry=own)
+        own = own._replace(
+            model=own.model and self._text(own.model), details=self.masker.value(own.details)
+        )
+        hiders = tuple(
+            hider._replace(trigger=hider.trigger and self._text(hider.trigger))
+            for hider in entry.hiders
+        )
+        return entry._replace(content=self.masker.value(content), entry=own, hiders=hiders)
 
     def _prompts(self) -> Html | None:
         """The contents: all prompts and compactions of the session."""

@@ -186,12 +186,15 @@ def test_masked_page_has_no_secret_and_says_what_it_masked(store):
     chat.append("user", f"the key is {key}, the file /home/ann/project/app.py")
     image = {"type": "base64", "media_type": "image/png", "data": b64encode(PNG).decode()}
     chat.append("user", [{"type": "image", "source": image}])
+    chat.append("assistant", "Hi.", model="/home/ann/models/local.gguf")
+    chat.append("user", "again")
+    chat.rewind(chat.head_seq() - 1, trigger="as /home/ann/project/todo.md says")
     (file,) = exports.exported_files(store, chat, MASKED_HTML)
     page = b"".join(file.chunks).decode()
     assert not {key, "/home/ann", image["data"]} & set(
         re.findall(r"sk-[\w-]+|/home/\w+|iVB\w+", page)
     )
-    assert "Masked: 1 API key, 1 image or file, 2 paths." in page
+    assert "Masked: 1 API key, 1 image or file, 5 paths." in page
     Page(page)
 
 
