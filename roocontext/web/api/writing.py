@@ -317,7 +317,7 @@ def post_purge(asked: Changing[bodies.PurgeInput]) -> Answer[reports.erasing.Pur
         asked.check_head()
     except SessionPurged:  # a repetition has the first receipt
         is_new = False
-    except SessionArchived:  # which no client can have read the head of
+    except SessionArchived:  # the purge itself compares the head that it was archived with
         pass
     if dry_run:
         return _changed(
