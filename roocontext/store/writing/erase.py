@@ -197,6 +197,9 @@ def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Red
         )
     hash_, role, note_kind, format_, content, salt = row
     heads, archived = redact_relatives(log, seq, hash_, dry_run=dry_run)
+    if log.session_id not in heads:
+        read_head(log)  # which raises if it was archived or purged meanwhile: its forks were not
+        raise HistoryCorrupt(f"Session {log.session_id!r} has no entry 1.", seq=1)
     # Read under the locks: another redaction may have been faster. One by an owner left the copies
     # of others as they were.
     whole = sorted(row[0] for row in log.rows(WHOLE_COPIES, seq=seq, hash=hash_))

@@ -24,6 +24,7 @@ from roocontext.errors import (
 from roocontext.formats import import_paths, jsonl
 from roocontext.store.proof import archive
 from roocontext.store.writing import archived as archived_sessions
+from roocontext.store.writing import erase
 from support.damage import CALLS, OF_THE_STORE, SILENT, build
 from support.dialogue import fill, restored, state, text, work
 
@@ -457,6 +458,31 @@ def test_session_comes_back_while_a_relative_does(opened, folder):
             server.execute(held, [other.session_id])
             back = restored(lab.store, one.file)
         assert [note.target for note in back.notes("redaction")] == [1]
+
+
+@pytest.mark.parametrize("error", [SessionArchived, SessionPurged])
+def test_redaction_of_a_session_that_leaves_meanwhile_is_refused(
+    opened, folder, monkeypatch, error
+):
+    """Its forks still hold the message."""
+    with opened("postgres", "sync") as lab:
+        chat = lab.store.create()
+        fill(chat, 1)
+        fork = chat.fork()
+
+        def late(*args, **options):
+            if error is SessionArchived:
+                archived(lab.store, chat, folder)
+            else:
+                lab.store.purge(chat.id)
+            return redact_relatives(*args, **options)
+
+        redact_relatives = erase.redact_relatives
+        monkeypatch.setattr(erase, "redact_relatives", late)
+        with pytest.raises(error):
+            chat.redact(1)
+        monkeypatch.undo()
+        assert fork.redact(1).changed
 
 
 def test_tombstones_are_locked_in_the_order_of_their_ids(store, chat, folder, monkeypatch):
