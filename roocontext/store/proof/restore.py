@@ -48,7 +48,14 @@ from roocontext.store.reading.messages import AT_ONCE_BYTES, rows_at_once
 from roocontext.store.reading.notes import REDACTION
 from roocontext.store.sessions.sessions import parent_of, refuse_cycle
 from roocontext.store.writing.append import write
-from roocontext.store.writing.archived import Tombstone, check_return, reopen
+from roocontext.store.writing.archived import (
+    Tombstone,
+    check_return,
+    first_hash,
+    relatives,
+    reopen,
+    tombstone_of,
+)
 from roocontext.store.writing.erase import put_skeleton, redact, redact_copies
 from roocontext.store.writing.new_session import add
 
@@ -181,9 +188,10 @@ def restore(
     if new or created:
         rebuild(log)
     if new:
+        # Tombstones first: a session that comes back meanwhile is then one of the copies.
+        archived = [tombstone_of(log.of(name)) for name in relatives(log, first_hash(log))]
         redacted += redact_copies(log, sources)
-        if tombstone is not None:
-            redacted += _redact_now(log, tombstone, sources)
+        redacted += _redact_now(log, tombstone, archived, sources)
         _verify(log)
         forget_calls()  # they were made when the entries were recorded
     return RestoredLog(log.session_id, last, new, created, tuple(redacted))
@@ -243,12 +251,21 @@ def _opened(
     return head, tombstone is not None, tombstone
 
 
-def _redact_now(log: SessionLog, tombstone: Tombstone, sources: Sources) -> list[tuple[str, int]]:
-    """Redact what was to be redacted when the session comes back."""
+def _redact_now(
+    log: SessionLog,
+    own: Tombstone | None,
+    others: Iterable[Tombstone | None],
+    sources: Sources,
+) -> list[tuple[str, int]]:
+    """Redact what the session's tombstone says, and those of its archived relatives."""
+    of_others = (later for other in others if other for later in other.archive.redactions)
+    redactions = (*(own.archive.redactions if own else ()), *(it for it in of_others if it.hash))
     redacted = list[tuple[str, int]]()
-    for later in tombstone.archive.redactions:
+    for later in dict.fromkeys(redactions):
         row = log.row(_HASH_AND_SALT, seq=later.seq)
         if row is None or later.hash not in (None, row[0].hex()):
+            continue
+        if later.hash is not None and row[1] is None:  # it is redacted
             continue
         with suppress(MessageNotFound):  # it is an entry of a kind that is never redacted
             done = redact(log, later.seq, sources, dry_run=False)

@@ -68,14 +68,17 @@ class SessionHead(NamedTuple):
 
 
 class LaterRedaction(msgspec.Struct, frozen=True, array_like=True):
-    """An entry that is redacted when the session comes back, if it has this hash. None is any."""
+    """An entry that is redacted wherever it comes back, if it has this hash.
+
+    None is any entry there, but only of the session itself.
+    """
 
     seq: int
     hash: str | None
 
 
 class Archive(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the entries of an archived session are, and what happened to them since.
+    """Where the entries of an archived session are, and which are redacted, before or since.
 
     The `usage` that its entries reported stays here, so that a bill does not become smaller.
     """

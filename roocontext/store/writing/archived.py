@@ -14,6 +14,7 @@ from roocontext.errors import SessionArchived, SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.store.engine.schema import (
     ERASURES,
+    IN_LOG,
     EngineTime,
     entries,
     facts,
@@ -50,6 +51,9 @@ class Tombstone(NamedTuple):
 
 
 _FIRST: Final = log_rows("hash").where(entries.c.seq == text("1"))
+_REDACTED = log_rows("seq", "hash").where(
+    entries.c.salt.is_(None), entries.c.content.is_not(None), IN_LOG
+)
 _TOMBSTONE = select(sessions.c.archive, sessions.c.first_hash, *HEAD_COLUMNS).where(
     of_session(sessions), sessions.c.archived_at.is_not(None)
 )
@@ -143,8 +147,9 @@ def bury(
     if has_turn(log, now):
         return "turn"
     first = first_hash(log)
-    text = msgspec.structs.replace(archive, usage=packed_usage(log)).to_text()
-    log.run(_BURY, at=now, kept=text, first=first)
+    redactions = tuple(LaterRedaction(seq, hash_.hex()) for seq, hash_ in log.rows(_REDACTED))
+    kept = msgspec.structs.replace(archive, redactions=redactions, usage=packed_usage(log))
+    log.run(_BURY, at=now, kept=kept.to_text(), first=first)
     for statement in _DELETE:
         log.run(statement)
     return None

@@ -446,6 +446,25 @@ def test_restored_redaction_reaches_archived_copies(store, chat, folder):
     assert SECRET not in repr(list(back.internals.stored()))
 
 
+@pytest.mark.parametrize("is_before", [True, False])
+def test_copy_is_not_restored_whole_while_the_redacted_one_is_archived(
+    store, chat, folder, is_before
+):
+    chat.append("user", SECRET)
+    fill(chat, 1)
+    fork, whole = chat.fork(), list(chat.internals.stored())
+    if is_before:
+        chat.redact(1)
+    archived(store, chat, folder)
+    if not is_before:
+        fork.redact(1)
+    store.purge(fork.id)
+    copy = f"copy of {chat.id}"
+    assert store.restore(copy, whole).redacted == ((copy, 1),)
+    assert SECRET not in repr(list(store.session(copy).internals.stored()))
+    assert store.session(copy).verify().ok
+
+
 def test_session_comes_back_while_a_relative_does(opened, folder):
     """A redaction that the relative's tombstone has already waits for nobody."""
     with opened("postgres", "sync", lock_timeout=1) as lab:
