@@ -353,6 +353,11 @@ class ServerTransaction(Transaction):
         """See Transaction."""
         return list(values)
 
+    def exclude_others(self, key: bytes) -> None:
+        """See Transaction."""
+        number = int.from_bytes(key[:8], signed=True)
+        self.command(f"SELECT pg_advisory_xact_lock({number})")
+
     def disown(self) -> None:
         """See Transaction."""
         forks.keep_open(self._pipeline)  # its end would ask the server

@@ -179,6 +179,9 @@ class Transaction:
         """Call a function of the schema on a server; the first row that it returns."""
         return first_row(self._ask(_call_of(function, len(values)), values))
 
+    def exclude_others(self, key: bytes) -> None:
+        """Keep other writes with this key waiting. On SQLite there is only one write at a time."""
+
     def disown(self) -> None:
         """In a forked child: refuse every further statement."""
         self.is_inherited = True

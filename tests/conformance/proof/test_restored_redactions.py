@@ -1,6 +1,8 @@
 """Redactions and restores: content that was erased in one copy of a message is erased in all."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from roocontext import Store
 from roocontext.errors import HistoryCorrupt, SessionExists
 from roocontext.formats import jsonl
+from roocontext.store.proof import restore
 from support.dialogue import call, fill, result, state, text
 from support.steady_sources import SetClock
 
@@ -94,6 +97,23 @@ def test_row_redacted_in_the_store_does_not_come_back_in_a_fork(store, chat, sou
     assert store.restore(fork.id, list(fork.internals.stored())).new == 0
     assert told(there, there.fork(), here.fork(4)) == [0, 0, 0]
     assert source.session(fork.id).view().messages[1].content == SECRET
+
+
+def test_copies_that_are_restored_at_once_see_each_other(opened, chat, monkeypatch):
+    whole = list(chat.internals.stored())
+    chat.redact(3)
+    redacted, both = list(chat.internals.stored()), Barrier(2)
+
+    def together(*args):
+        both.wait(10)
+        return redact_copies(*args)
+
+    redact_copies = restore.redact_copies
+    monkeypatch.setattr(restore, "redact_copies", together)
+    with opened("postgres", "sync") as lab, ThreadPoolExecutor() as pool:
+        list(pool.map(lab.store.restore, ("whole", "redacted"), (whole, redacted)))
+        assert told(*map(lab.store.session, ("whole", "redacted"))) == [3, 3]
+        assert sound(*map(lab.store.session, ("whole", "redacted")))
 
 
 def test_backup_of_a_redacted_session_brings_nothing_back(store, chat):
