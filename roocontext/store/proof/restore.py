@@ -7,6 +7,7 @@ place and content, and the transaction only commits a log that `verify` accepts.
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from sqlalchemy import bindparam, select
@@ -173,9 +174,15 @@ def restore(
 ) -> RestoredLog:
     """Write entries verbatim, after those of the session if these begin in the same way."""
     redacted: list[tuple[str, int]] = []
+    pages = _pages(stored)
+    beginning = next(pages)
+    if beginning:
+        # Before any lock: another restore of these entries sees what this one adds only when it is
+        # committed, and a redaction locks sessions in another order.
+        log.tx.exclude_others(beginning[0].hash)
     head, created, tombstone = _opened(log, parent, created_at)
     restoring = _Restoring(log, head)
-    for page in _pages(stored):
+    for page in chain((beginning,), pages):
         restoring.add(page)
     if tombstone is not None:
         check_return(log.session_id, tombstone, *restoring.end)

@@ -192,6 +192,8 @@ def redact_relatives(
     A dry run locks and keeps nothing.
     """
     first, kept = first_hash(log), set[str]()
+    if first is not None and not dry_run:
+        log.tx.exclude_others(first)
     while True:
         # Tombstones first: a session that comes back meanwhile is then one of the holders. In the
         # order of their ids, so that two redactions do not wait for each other.

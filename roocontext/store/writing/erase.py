@@ -262,8 +262,6 @@ def redact_copies(log: SessionLog, sources: Sources) -> list[Place]:
     first = log.row(_ENTRY, seq=1)
     if first is None:
         return []
-    # Another restore of the same entries sees what this one adds only when it is committed.
-    log.tx.exclude_others(first[0])
     first_copies = COPIES, {"seq": 1, "hash": first[0]}
     # All of them, so that a redaction at the same time either sees what this restore adds, or is
     # seen by it.
