@@ -1,7 +1,7 @@
 """A check, and the trial that it runs with: a place where it can open the store."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -37,7 +37,12 @@ class Trial:
     def opened(self, session: str) -> Iterator[SessionStore]:
         """A new driver for a session, which is closed in the thread that opened it."""
         store = self._factory(self._place)
-        store.open(session)
+        try:
+            store.open(session)
+        except BaseException:
+            with suppress(Exception):  # it may have nothing to close
+                store.close()
+            raise
         with closing(store):
             yield store
 
