@@ -79,9 +79,8 @@ def drafted(item: AnyNote, sources: Sources) -> Drafted:
 def write_note(log: SessionLog, new: Drafted) -> Receipt:
     """Write a note. If its client id was stored before, return the first receipt.
 
-    A pin, title or metadata that changes nothing is not written unless it has a client id, by which
-    its repetition is recognised after another writer's change. Its receipt is that of the note that
-    already counts or, if there is none, that of the last entry.
+    A pin, title or metadata that changes nothing is not written. Its receipt is then that of the
+    note that already counts or, if there is none, that of the last entry.
     """
     draft, cached = new
     head = lock(log)
@@ -90,7 +89,7 @@ def write_note(log: SessionLog, new: Drafted) -> Receipt:
     if first := first_note(log, draft, stored):
         return first
     check_target_exists(log, draft, head.last_seq)
-    if draft.sealed.client_id is None and (current := _current_state(log, head, draft)):
+    if current := _current_state(log, head, draft):
         return current
     (receipt,) = write(log, head, [draft])
     show(log, draft.sealed.note, cached)

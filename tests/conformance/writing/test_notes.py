@@ -25,8 +25,10 @@ CALLS = {
 def test_repeated_note_is_one_entry(chat, name):
     call = CALLS[name]
     chat.append("user", "hello")
-    call(chat)
-    first = call(chat, client_id="c")  # it changes nothing, but another writer may
+    chat.pin(1)
+    first = (
+        call(chat, client_id="c") if name != "pin" else chat.unpin(1) and call(chat, client_id="c")
+    )
     assert first.new
     chat.append("user", "since")
     chat.set_title("another")
@@ -80,10 +82,11 @@ def test_repeated_pin_returns_the_receipt_of_the_first(chat):
     assert (nothing.seq, nothing.hash, nothing.new) == (said, chat.head().hash, False)
     first = chat.pin(said)
     chat.append("user", "More")
-    again = chat.pin(said)
+    again = chat.pin(said, client_id="c")
     assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
     assert again.head_seq == chat.head_seq()
     assert chat.unpin(said).new
+    assert chat.fork().pin(said, client_id="c").new  # the id was not used before
     assert (chat.pins(as_of=first.seq), chat.pins()) == ({said}, frozenset())
     assert not chat.fork(first.seq).pin(said).new
     with pytest.raises(MessageNotFound):
